@@ -55,6 +55,8 @@ async fn the_list_is_complete_without_scripts() {
         "completion, in UTC: {page}"
     );
     assert!(!page.contains("<script>") && !page.contains("style=") && !page.contains(" onclick"), "nothing inline");
+    let icon = server.get("/favicon.ico").await;
+    assert_eq!((icon.status().as_u16(), &icon.headers()["content-type"]), (200, &"image/svg+xml".parse().unwrap()));
     for asset in page.split("\"/assets/").skip(1).map(|rest| rest.split('"').next().unwrap()) {
         let served = server.get(&format!("/assets/{asset}")).await;
         assert_eq!(served.status(), 200, "{asset}");

@@ -110,6 +110,15 @@ pub(super) fn flame_style() -> String {
     format!("/assets/{}", FLAME_STYLE.name())
 }
 
+/// The icon where browsers look for it that show what is no page: an answer of the API, the metrics.
+pub(super) async fn serve_icon() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(ICON.media_type)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400")),
+    ];
+    (headers, ICON.content).into_response()
+}
+
 pub(super) async fn serve(Path(file): Path<String>, asked: HeaderMap) -> ApiResult<Response> {
     let assets = [STYLE, VIEWER_STYLE, SCRIPT, ICON, FLAME_STYLE];
     let asset = assets.into_iter().chain(FLAME_SCRIPTS).find(|asset| asset.name() == file);

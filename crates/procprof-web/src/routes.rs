@@ -1050,6 +1050,17 @@ pub(crate) const ROUTES: &[Route] = &[
     },
     Route {
         verb: Get,
+        path: "/favicon.ico",
+        access: Public,
+        name: "icon",
+        summary: "The icon, for what is no page",
+        params: &[],
+        request: Body::None,
+        answer: (200, Body::Media("image/svg+xml")),
+        mount: || get(assets::serve_icon),
+    },
+    Route {
+        verb: Get,
         path: "/pprof/{*endpoint}",
         access: Operator,
         name: "ownPprof",

@@ -141,6 +141,7 @@ fn router(view: &Arc<View>) -> Router {
         .route(&format!("{base}/view/{{report}}"), get(report_bytes))
         .route(&format!("{base}/data/{{kind}}"), get(data::data))
         .route("/assets/{file}", get(assets::serve))
+        .route("/favicon.ico", get(assets::serve_icon))
         .fallback(nothing_here)
         .layer(from_fn(economical))
         .layer(map_request(bounded_address))
