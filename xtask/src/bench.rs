@@ -5,6 +5,7 @@ mod archive;
 mod decode;
 mod fleet;
 mod host;
+mod ingest;
 mod pages;
 mod rest;
 mod sql;
@@ -21,6 +22,7 @@ const PARTS: &[Part] = &[
     ("store", "listing 100,000 profiles, rebuilding a catalog of 10,000", store::run),
     ("rest", "memory and CPU time of a server at rest with 10 nodes", rest::run),
     ("fleet", "100 nodes with a profile a minute each on one core", fleet::run),
+    ("ingest", "profiles that are pushed as fast as they are taken in, and archived", ingest::run),
     ("host", "recording of processes and hosts from outside, beside perf", host::run),
     ("pages", "time to the first byte of pages with 100,000 profiles", pages::run),
     ("archive", "size and cost of an archive, sums of a day beside DuckDB, ClickHouse and DataFusion", archive::run),

@@ -1,5 +1,5 @@
 //! The archive: its size for profiles that recur, the CPU time that writing takes, the sum of a day of ten nodes beside
-//! other engines, and the statements of docs/engines.md on these.
+//! other engines, the statements of docs/engines.md on these, and what a server answers about the day.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,8 +13,9 @@ use procprof_profile::format::{Limits, decode};
 
 use crate::clients;
 use crate::inputs::recurring::Process;
-use crate::product;
+use crate::product::{self, Served};
 use crate::table::Table;
+use crate::tools;
 use crate::vitals::children_cpu;
 
 /// The day of the profiles; statements of docs/engines.md are of it.
@@ -36,6 +37,7 @@ const SUMS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn run() -> Result<()> {
+    tools::require(&[("mariadb", "mariadb-client")])?;
     clients::ensure_engines()?;
     let folder = tempfile::tempdir().context("make a folder")?;
     let procprof = product::procprof()?;
@@ -45,7 +47,9 @@ pub(super) fn run() -> Result<()> {
     }
     sizes.print("Archive: a profile a minute for a day, files by the hour; CPU time in all");
     let archive = folder.path().join(NODES.to_string()).join("archive");
-    merged(&procprof, &archive)
+    merged(&procprof, &archive)?;
+    served(&procprof, &archive)?;
+    compacted(&procprof, &archive)
 }
 
 /// Imports and archives profiles; a row of sizes and CPU times.
@@ -139,6 +143,85 @@ fn merged(procprof: &Path, archive: &Path) -> Result<()> {
     }
     table.print(&format!("{NODES} nodes, a profile a minute for a day: ms, the first run / the least of the others"));
     Ok(())
+}
+
+/// What a server, which has none of the files, answers about the day of the archive.
+fn served(procprof: &Path, archive: &Path) -> Result<()> {
+    let nodes = "SELECT DISTINCT node FROM profiles";
+    let nodes = format!("SELECT string_agg(CAST(node AS VARCHAR), '&node=') FROM ({nodes})");
+    let nodes = asks("duckdb", &Page::read(archive)?.views("duckdb"), &[&nodes], None)?[0].join("");
+    let folder = archive.with_file_name("serving");
+    let data = folder.join("data");
+    std::fs::create_dir_all(&folder).context("make a folder")?;
+    // Another server seems to compact.
+    let (leases, until) = (archive.join("leases"), Timestamp::now().as_millisecond() + 3_600_000);
+    std::fs::create_dir_all(&leases).context("make a folder")?;
+    std::fs::write(leases.join("compaction-0000000900"), format!("000000000000feed {until}")).context("take a lease")?;
+    let archive = format!("archive={}", archive.display());
+    let quiet = ["--mysql", "127.0.0.1:0", "--mysql-no-auth", "--set", "proc_profile_cpu_enable=false"];
+    let server = Served::start(Command::new(procprof), &data, &[&quiet[..], &["--set", &archive]].concat())?;
+    let port = product::sql_port(&data.with_extension("log"))?;
+    let range = |to: &str| format!("node={nodes}&type=cpu&from={DAY}&to=2026-11-{to}:00Z");
+    let tree = |to| get(&server, &format!("/merge/tree?{}", range(to)));
+    let split = |split: &str| {
+        let call = format!("timeline('*', 'cpu', '2026-11-24', '2026-11-25', '1h', '{split}')");
+        let mut command = Command::new("mariadb");
+        command.args(["--skip-ssl", "-h127.0.0.1", "-uroot", "-P", &port, "procprof", "-e"]);
+        timed(&mut command.arg(format!("SELECT * FROM {call}")))
+    };
+    let mut table = Table::new(&["asked of a server", "first", "again, least of three"]);
+    let mut row = |what: &str, ask: &dyn Fn() -> Result<f64>| {
+        let times = (0..RUNS).map(|_| ask()).collect::<Result<Vec<f64>>>()?;
+        let least = times[1..].iter().copied().fold(f64::INFINITY, f64::min);
+        table.row([what.to_owned(), format!("{:.0} ms", times[0] * 1e3), format!("{:.0} ms", least * 1e3)]);
+        anyhow::Ok(())
+    };
+    row("flame graph of the day, `GET /merge/tree`", &|| tree("25T00:00"))?;
+    row("of the day but its last hour, none of which is new", &|| tree("24T23:00"))?;
+    row("`SELECT * FROM timeline(…, '1h', 'node')`, with the client's start", &|| split("node"))?;
+    row("`SELECT * FROM timeline(…, '1h', 'function')`, likewise", &|| split("function"))?;
+    table.print(&format!("{NODES} nodes, a profile a minute for a day, only in the archive"));
+    println!("resident at most: {}", crate::vitals::megabytes(server.vitals()?.resident_max));
+    server.terminate()
+}
+
+/// The archive with a file of each table for the day.
+fn compacted(procprof: &Path, archive: &Path) -> Result<()> {
+    std::fs::remove_dir_all(archive.join("leases")).context("give the lease back")?;
+    let before = size(archive)?;
+    let compact = cpu(Command::new(procprof).args(["archive", "compact"]).arg(archive))?;
+    let after = size(archive)?;
+    ensure!(after < before, "{before} bytes became {after}");
+    let file = archive.with_file_name("sum.pb.gz");
+    let merge = || {
+        timed(Command::new(procprof).args(["archive", "merge", "--type", "cpu", "-o"]).arg(&file).arg(archive))
+    };
+    let times = (0..RUNS).map(|_| merge()).collect::<Result<Vec<f64>>>()?;
+    let profiles = NODES * MINUTES.cast_unsigned();
+    let mut table = Table::new(&["profiles", "archive, each", "CPU time of `archive compact`", "`archive merge`, ms"]);
+    table.row([
+        profiles.to_string(),
+        format!("{} B", after / profiles),
+        format!("{compact:.2} s"),
+        cold_and_warm(&times),
+    ]);
+    table.print("The same archive with files by the day");
+    Ok(())
+}
+
+/// The wall time of a request that must succeed, in seconds.
+fn get(server: &Served, path: &str) -> Result<f64> {
+    let start = Instant::now();
+    let answer = crate::http::send("GET", &server.address, path, "Accept-Encoding: gzip\r\n", &[])?;
+    ensure!(answer.status == 200, "{path}: {}: {}", answer.status, String::from_utf8_lossy(&answer.body));
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// The wall time of a command that must succeed, in seconds.
+fn timed(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    cpu(command)?;
+    Ok(start.elapsed().as_secs_f64())
 }
 
 fn seconds(cells: &[String]) -> Result<Vec<f64>> {

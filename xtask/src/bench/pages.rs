@@ -87,7 +87,7 @@ fn fill(folder: &Path) -> Result<()> {
 }
 
 /// The time of a profile as its field; of a field that is there twice, the last counts.
-fn time_field(seconds: i64) -> Vec<u8> {
+pub(super) fn time_field(seconds: i64) -> Vec<u8> {
     let mut field = vec![TIME_FIELD];
     let mut rest = seconds as u64 * 1_000_000_000;
     while rest > 127 {
