@@ -278,6 +278,21 @@ async fn sql_adds_up_what_each_server_has() {
     let top = "SELECT function, flat, profiles FROM top('api', 'cpu', '2023-11-14', '2023-11-15', 'samples')";
     let rows: Vec<(String, i64, i64)> = client.query(top).await.unwrap();
     assert!(rows.contains(&("hot_70".to_owned(), 140, 2)), "{rows:?}");
+
+    let timeline = |split: &str| {
+        format!(
+            "SELECT series, value, profiles, archived \
+             FROM timeline('api', 'cpu', '2023-11-14', '2023-11-15', '1d', '{split}', 'cpu') ORDER BY series"
+        )
+    };
+    let rows: Vec<(Option<String>, i64, i64, i64)> = client.query(timeline("node")).await.unwrap();
+    assert_eq!(rows, [(Some("api".to_owned()), 2_000_000_000, 2, 0)], "a profile of each server");
+    let mut functions: Vec<(String, i64, i64, i64)> = client.query(timeline("function")).await.unwrap();
+    let others = functions.remove(0);
+    assert_eq!((others.0.as_str(), others.1), ("[others]", 1_000_000_000), "{functions:?}");
+    let warnings: Vec<(String, u16, String)> = client.query("SHOW WARNINGS").await.unwrap();
+    let text = "timeline: 1 profiles that only other servers have are among '[others]'";
+    assert!(warnings.iter().any(|(_, _, warning)| warning == text), "{warnings:?}");
     drop(client);
     two.stop().await;
     one.stop().await;

@@ -15,6 +15,7 @@ use super::{RenderError, Renderer};
 use crate::archiving::KnownParts;
 use crate::error::chain;
 use crate::ingest::functions;
+use crate::servers::hot::{self, Elsewhere};
 
 /// Most profiles of a range that only the archive has.
 const ARCHIVED_MAX: usize = 1 << 17;
@@ -31,9 +32,9 @@ pub struct SummedRange {
     pub coverage: Coverage,
 }
 
-/// What is known of an archived profile beside its samples.
+/// What is known of a profile beside its samples.
 #[derive(Clone, Debug)]
-pub struct ArchivedProfile {
+pub struct RangeProfile {
     /// Which profile it is.
     pub id: ProfileId,
     /// When it was complete.
@@ -52,11 +53,11 @@ pub struct ArchivedProfile {
     pub shown: String,
 }
 
-impl From<Header> for ArchivedProfile {
-    fn from(header: Header) -> ArchivedProfile {
+impl From<Header> for RangeProfile {
+    fn from(header: Header) -> RangeProfile {
         let Header { identity, meta, totals, shown_kind, .. } = header;
         let totals = totals.into_iter().map(|total| Total { kind: total.kind, unit: total.unit, value: total.value });
-        ArchivedProfile {
+        RangeProfile {
             id: identity.id,
             completed: identity.completed,
             duration: identity.duration,
@@ -69,13 +70,20 @@ impl From<Header> for ArchivedProfile {
     }
 }
 
-/// The profiles of a range that only the archive has.
+impl From<hot::Found> for RangeProfile {
+    fn from(found: hot::Found) -> RangeProfile {
+        let hot::Found { id, completed, duration, node_name, cluster, labels, totals, shown, .. } = found;
+        RangeProfile { id, completed, duration, node_name, cluster, labels, totals, shown }
+    }
+}
+
+/// The profiles of a range that the archive has, or other servers have.
 #[derive(Debug, Default)]
-pub struct ArchivedProfiles {
+pub struct RangeProfiles {
     /// Each profile once.
-    pub profiles: Vec<ArchivedProfile>,
-    /// Files that cannot be read, with the reasons.
-    pub unreadable: Vec<String>,
+    pub profiles: Vec<RangeProfile>,
+    /// Files that cannot be read or servers that do not answer, with the reasons.
+    pub missing: Vec<String>,
 }
 
 /// How archived profiles are told apart when their functions are added up.
@@ -159,8 +167,8 @@ impl Renderer {
         range: &ProfileRange,
         known: &HashSet<ProfileId>,
         go_on: &dyn Fn() -> Result<(), RenderError>,
-    ) -> Result<ArchivedProfiles, RenderError> {
-        let Some(archive) = &self.archive else { return Ok(ArchivedProfiles::default()) };
+    ) -> Result<RangeProfiles, RenderError> {
+        let Some(archive) = &self.archive else { return Ok(RangeProfiles::default()) };
         let (found, has_vanished) = listed_profiles(archive, range, known, go_on)?;
         if !has_vanished {
             return Ok(found);
@@ -224,18 +232,27 @@ impl Renderer {
         Ok(FunctionsRead::All)
     }
 
-    /// The number of profiles of a range that other servers have and neither the archive nor `known` has, and the
-    /// servers that did not tell, with the reasons. Blocks.
-    pub fn unarchived_elsewhere(&self, range: &ProfileRange, known: &HashSet<ProfileId>) -> (usize, Vec<String>) {
-        let servers = self.servers.as_ref().filter(|_| self.archive.is_some());
-        let (mut ids, mut silent) = (HashSet::new(), Vec::new());
-        for server in servers.map(|servers| servers.elsewhere_blocking(range.question())).unwrap_or_default() {
-            match server.profiles {
-                Ok(profiles) => ids.extend(profiles.iter().map(|profile| profile.id).filter(|id| !known.contains(id))),
-                Err(why) => silent.push(format!("{}: {why}", server.url)),
+    /// The profiles of a range that other servers have and had not archived when they were asked: to be asked before the
+    /// archive is listed, so that no profile is missed that moves meanwhile. Blocks.
+    pub fn profiles_elsewhere(&self, range: &ProfileRange) -> RangeProfiles {
+        let Some((servers, archive)) = self.servers.as_ref().zip(self.archive.as_ref()) else {
+            return RangeProfiles::default();
+        };
+        let (mut found, mut seen) = (RangeProfiles::default(), HashSet::new());
+        let answers = servers.elsewhere_blocking(range.question());
+        if !answers.is_empty() {
+            archive.changed();
+        }
+        for Elsewhere { url, profiles } in answers {
+            match profiles {
+                Ok(profiles) => {
+                    let new = profiles.into_iter().filter(|profile| range.has(profile) && seen.insert(profile.id));
+                    found.profiles.extend(new.map(RangeProfile::from));
+                }
+                Err(why) => found.missing.push(format!("{url}: {why}")),
             }
         }
-        (ids.len(), silent)
+        found
     }
 }
 
@@ -246,16 +263,16 @@ fn listed_profiles(
     range: &ProfileRange,
     known: &HashSet<ProfileId>,
     go_on: &dyn Fn() -> Result<(), RenderError>,
-) -> Result<(ArchivedProfiles, bool), RenderError> {
-    let (mut found, mut has_vanished) = (ArchivedProfiles::default(), false);
+) -> Result<(RangeProfiles, bool), RenderError> {
+    let (mut found, mut has_vanished) = (RangeProfiles::default(), false);
     let (selection, mut seen) = (range.selection(), HashSet::new());
-    for part in parts_between(archive, range, &mut found.unreadable) {
+    for part in parts_between(archive, range, &mut found.missing) {
         go_on()?;
         let headers = match archive.archive.headers_of(part, &selection) {
             Ok(headers) => headers,
             Err(error) => {
                 has_vanished |= error.is_not_found();
-                found.unreadable.push(chain(&error));
+                found.missing.push(chain(&error));
                 continue;
             }
         };

@@ -13,14 +13,14 @@
 //! A file that was deleted meanwhile has no frame. Each request carries the token of `servers_token_file`, which is
 //! that of a user who may read.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use procprof_collect::{Auth, BaseUrl, ProfileUrl, Secret, Target, Tls, endpoints, post_bytes};
 use procprof_profile::{Nanos, ProfileId, ProfileType};
-use procprof_store::{Filter, Format, Order, RowQuery, Store, Values};
+use procprof_store::{Entry, Filter, Format, Order, RowQuery, Store, Total, Values};
 use serde::{Deserialize, Serialize};
 
 use super::{ServerState, Servers};
@@ -38,7 +38,7 @@ pub const FILES_BYTES_MAX: u64 = 32 << 20;
 /// Most profiles of one answer.
 pub const PROFILES_MAX: usize = 5000;
 /// Bytes of an answer with profiles, at most.
-const PROFILES_BYTES_MAX: u64 = 4 << 20;
+const PROFILES_BYTES_MAX: u64 = 16 << 20;
 /// Time that another server has to name its profiles.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time that another server has to send files.
@@ -88,6 +88,21 @@ pub struct HotProfile {
     pub completed: i64,
     /// Size of its file.
     pub bytes: u64,
+    /// The name of its node, as it was then.
+    #[serde(default)]
+    pub node_name: String,
+    /// The cluster of its node.
+    #[serde(default)]
+    pub cluster: String,
+    /// The labels of its node.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// The sum of each sample type.
+    #[serde(default)]
+    pub totals: Vec<Total>,
+    /// The sample type that is shown first.
+    #[serde(default)]
+    pub shown: String,
 }
 
 /// Which files a server is asked for.
@@ -112,6 +127,16 @@ pub struct Found {
     pub completed: Nanos,
     /// Size of its file.
     pub bytes: u64,
+    /// The name of its node, as it was then.
+    pub node_name: String,
+    /// The cluster of its node.
+    pub cluster: String,
+    /// The labels of its node.
+    pub labels: BTreeMap<String, String>,
+    /// The sum of each sample type.
+    pub totals: Vec<Total>,
+    /// The sample type that is shown first.
+    pub shown: String,
 }
 
 /// The answer of another server.
@@ -124,15 +149,29 @@ pub struct Elsewhere {
 }
 
 impl HotProfile {
-    fn found(&self) -> Option<Found> {
-        Some(Found {
-            id: self.id.parse().ok()?,
-            node: self.node,
-            start: Nanos(self.start),
-            duration: Nanos(self.duration),
-            completed: Nanos(self.completed),
-            bytes: self.bytes,
-        })
+    fn new(entry: Entry) -> HotProfile {
+        let shown = entry.summary.shown(&entry.meta).map(|total| total.kind.clone());
+        HotProfile {
+            id: entry.id.to_string(),
+            node: entry.node,
+            start: entry.start.0,
+            duration: entry.duration.0,
+            completed: entry.completed.0,
+            bytes: entry.bytes,
+            shown: shown.unwrap_or_default(),
+            node_name: entry.meta.node_name,
+            cluster: entry.meta.cluster,
+            labels: entry.meta.labels,
+            totals: entry.summary.totals,
+        }
+    }
+
+    fn found(self) -> Option<Found> {
+        let HotProfile { id, node, start, duration, completed, bytes, node_name, cluster, labels, totals, shown } =
+            self;
+        let (id, start, duration) = (id.parse().ok()?, Nanos(start), Nanos(duration));
+        let completed = Nanos(completed);
+        Some(Found { id, node, start, duration, completed, bytes, node_name, cluster, labels, totals, shown })
     }
 }
 
@@ -178,14 +217,7 @@ pub fn hot_profiles(store: &Store, known: &KnownParts, question: &HotQuestion) -
                 answer.has_more = true;
                 return Ok(answer);
             }
-            answer.profiles.push(HotProfile {
-                id: entry.id.to_string(),
-                node: entry.node,
-                start: entry.start.0,
-                duration: entry.duration.0,
-                completed: entry.completed.0,
-                bytes: entry.bytes,
-            });
+            answer.profiles.push(HotProfile::new(entry));
         }
     }
     Ok(answer)
@@ -239,7 +271,7 @@ impl Servers {
         if answer.has_more || answer.profiles.len() > PROFILES_MAX {
             return Err(format!("more than {PROFILES_MAX} profiles that are not archived; choose a shorter range"));
         }
-        let found: Option<Vec<Found>> = answer.profiles.iter().map(HotProfile::found).collect();
+        let found: Option<Vec<Found>> = answer.profiles.into_iter().map(HotProfile::found).collect();
         found.ok_or_else(|| "the id of a profile cannot be understood".to_owned())
     }
 

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use procprof_core::chain;
 use procprof_core::servers::ServerState;
@@ -102,6 +102,7 @@ pub(crate) async fn files(State(web): State<Arc<Web>>, body: Body) -> ApiResult<
         let store = Arc::clone(&store);
         async move { tokio::task::spawn_blocking(move || frame(&store, id)).await.map_err(std::io::Error::other)? }
     });
+    let frames = frames.inspect_err(|error| tracing::warn!("files for another server: {error}"));
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], Body::from_stream(frames)).into_response())
 }
 
@@ -110,7 +111,7 @@ fn frame(store: &Store, id: ProfileId) -> std::io::Result<Bytes> {
     let file = match store.open_bytes(id) {
         Ok(file) => file,
         Err(procprof_store::Error::NotFound { .. } | procprof_store::Error::Gone { .. }) => return Ok(Bytes::new()),
-        Err(error) => return Err(std::io::Error::other(error)),
+        Err(error) => return Err(std::io::Error::other(format!("profile {id}: {}", chain(&error)))),
     };
     let length = u32::try_from(file.len()).map_err(|_| std::io::Error::other(format!("profile {id}: above 4 GiB")))?;
     Ok([&frame_head(id, length)[..], &file[..]].concat().into())

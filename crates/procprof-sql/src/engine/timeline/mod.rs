@@ -1,8 +1,9 @@
-//! The rows of `timeline()`: values of profiles by time, from the catalog and from the headers of archived profiles.
+//! The rows of `timeline()`: values of profiles by time, from the catalog, from the headers of archived profiles and
+//! from what other servers say of those that they have not archived yet.
 //!
 //! No file is decoded. A timeline that is split by functions has those of the table `functions`, and adds up the
-//! samples of profiles that only the archive has. Values of profiles whose functions are not known are among the
-//! others, and a warning counts them.
+//! samples of profiles that only the archive has. Values of profiles whose functions are not known, such as those of
+//! other servers, are among the others, and a warning counts them.
 
 mod arguments;
 mod functions;
@@ -10,7 +11,7 @@ mod functions;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use procprof_core::render::{ArchivedProfile, ProfileRange};
+use procprof_core::render::{ProfileRange, RangeProfile};
 use procprof_profile::{ProfileId, ProfileType};
 use procprof_store::{Column, Order, PageRequest, RowBatch, RowQuery, Uncovered, Values};
 use serde::Deserialize;
@@ -63,8 +64,9 @@ pub(super) fn timeline(statement: &StatementContext, parameters: &[Value]) -> Re
         stored_ids: HashSet::new(),
         archived: 0,
     };
-    found.find_kind(only.as_deref())?;
-    found.read()?;
+    let elsewhere = found.elsewhere()?;
+    found.find_kind(only.as_deref(), &elsewhere)?;
+    found.read(elsewhere)?;
     found.rows(most)
 }
 
@@ -120,7 +122,7 @@ struct Found<'a> {
 
 impl Found<'_> {
     /// Finds the sample type: the one of that name, or the one that the newest profile shows.
-    fn find_kind(&mut self, only: Option<&str>) -> Result<(), SqlError> {
+    fn find_kind(&mut self, only: Option<&str>, elsewhere: &[RangeProfile]) -> Result<(), SqlError> {
         let (call, store) = (self.call, &self.call.statement.server()?.store);
         let newest = store.list(&self.range.filter(), &PageRequest::first(1)).map_err(|error| self.stored(&error))?;
         let (totals, shown) = match newest.rows.first() {
@@ -128,8 +130,8 @@ impl Found<'_> {
                 let shown = entry.summary.shown(&entry.meta).map(|total| total.kind.clone());
                 (entry.summary.totals.clone(), shown)
             }
-            None => match self.archived(&HashSet::new())?.pop() {
-                Some(profile) => (profile.totals, Some(profile.shown)),
+            None => match self.archived(&HashSet::new())?.last().or(elsewhere.last()) {
+                Some(profile) => (profile.totals.clone(), Some(profile.shown.clone())),
                 None => return Ok(()),
             },
         };
@@ -167,8 +169,8 @@ impl Found<'_> {
     }
 
     /// Reads all profiles, and what their functions take.
-    fn read(&mut self) -> Result<(), SqlError> {
-        let lacking = self.read_stored()? + self.read_archived()?;
+    fn read(&mut self, elsewhere: Vec<RangeProfile>) -> Result<(), SqlError> {
+        let lacking = self.read_stored()? + self.read_others(elsewhere)?;
         if lacking > 0 {
             let count = lacking;
             let (kind, unit) = self.kind.as_ref().map_or(("", ""), |(kind, unit)| (kind, unit));
@@ -240,12 +242,19 @@ impl Found<'_> {
         Ok(lacking)
     }
 
-    /// Adds the profiles that only the archive has. Returns how many lack the sample type.
-    fn read_archived(&mut self) -> Result<u64, SqlError> {
+    /// Adds the profiles that the store has not: those of the archive, and what other servers have and the archive has
+    /// not. Returns how many lack the sample type.
+    fn read_others(&mut self, mut elsewhere: Vec<RangeProfile>) -> Result<u64, SqlError> {
+        let archived = self.archived(&self.stored_ids)?;
+        let archived_ids: HashSet<ProfileId> = archived.iter().map(|profile| profile.id).collect();
+        elsewhere.retain(|profile| !self.stored_ids.contains(&profile.id) && !archived_ids.contains(&profile.id));
+        if self.split.is_of_functions() && !elsewhere.is_empty() {
+            let count = elsewhere.len();
+            self.call.warn(format!("{count} profiles that only other servers have are among '{OTHERS}'"));
+        }
         let mut lacking = 0;
-        let profiles = self.archived(&self.stored_ids)?;
-        self.look_elsewhere(&profiles)?;
-        for profile in profiles {
+        let others = elsewhere.into_iter().map(|profile| (profile, 0));
+        for (profile, archived) in archived.into_iter().map(|profile| (profile, 1)).chain(others) {
             let total = profile.totals.iter().find(|total| self.is_kind(&total.kind, &total.unit));
             let Some(total) = total else {
                 lacking += 1;
@@ -261,34 +270,29 @@ impl Found<'_> {
                 value: total.value.into(),
                 nanos: profile.duration.0.max(0).into(),
                 profiles: 1,
-                archived: 1,
+                archived,
                 ..Cell::default()
             };
             self.add(series, profile.completed.0, cell)?;
-            self.archived += 1;
+            self.archived += archived;
         }
         Ok(lacking)
     }
 
-    /// Notes profiles that other servers have not archived yet: their headers are not there.
-    fn look_elsewhere(&self, archived: &[ArchivedProfile]) -> Result<(), SqlError> {
-        let mut known = self.stored_ids.clone();
-        known.extend(archived.iter().map(|profile| profile.id));
-        let (count, silent) = self.call.statement.server()?.renderer.unarchived_elsewhere(&self.range, &known);
-        if count > 0 {
-            self.call.warn(format!("{count} profiles that other servers have not archived yet are not counted"));
-        }
-        self.call.silent(&silent);
-        Ok(())
+    /// The profiles that other servers have and have not archived yet.
+    fn elsewhere(&self) -> Result<Vec<RangeProfile>, SqlError> {
+        let found = self.call.statement.server()?.renderer.profiles_elsewhere(&self.range);
+        self.call.silent(&found.missing);
+        Ok(found.profiles)
     }
 
     /// The profiles that only the archive has.
-    fn archived(&self, stored: &HashSet<ProfileId>) -> Result<Vec<ArchivedProfile>, SqlError> {
+    fn archived(&self, stored: &HashSet<ProfileId>) -> Result<Vec<RangeProfile>, SqlError> {
         let call = self.call;
         let renderer = &call.statement.server()?.renderer;
         let found = renderer.archived_profiles(&self.range, stored, &|| call.go_on());
         let found = found.map_err(|error| call.failed(&error))?;
-        call.unreadable(&found.unreadable);
+        call.unreadable(&found.missing);
         Ok(found.profiles)
     }
 
