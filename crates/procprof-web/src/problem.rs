@@ -142,6 +142,7 @@ impl From<RenderError> for Problem {
             RenderError::StillRendering { .. } => Problem { retry_after: Some(5), ..unavailable("still_rendering") },
             RenderError::TooLong { .. } => unavailable("render_stopped"),
             RenderError::Store(error) => Problem::from(&*error),
+            RenderError::Unavailable(_) => Problem { retry_after: Some(5), ..unavailable("unavailable") },
             RenderError::Internal(_) => Problem::internal(message),
             RenderError::Stopping => unavailable("stopping"),
         }

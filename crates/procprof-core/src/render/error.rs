@@ -36,6 +36,9 @@ pub enum RenderError {
     /// The profile cannot be had.
     #[error(transparent)]
     Store(Arc<procprof_store::Error>),
+    /// What it is made from is elsewhere, and cannot be had at the moment.
+    #[error("{0}")]
+    Unavailable(String),
     /// Something of ours failed.
     #[error("{0}")]
     Internal(String),

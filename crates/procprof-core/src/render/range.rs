@@ -345,7 +345,7 @@ impl RangeSum {
 impl RangeSum {
     /// Profiles of another server.
     fn fetch<'a>(&self, url: &str, profiles: &'a [hot::Found]) -> Result<Vec<(&'a hot::Found, Profile)>, RenderError> {
-        let failed = |why: String| RenderError::Internal(format!("{url}: {why}"));
+        let failed = |why: String| RenderError::Unavailable(format!("{url}: {why}"));
         let servers = self.servers.as_ref().ok_or_else(super::failed)?;
         let files = servers.files_blocking(url, profiles).map_err(failed)?;
         let mut fetched = Vec::with_capacity(profiles.len());
@@ -479,6 +479,7 @@ pub(super) fn archive_failed(
         procprof_archive::Error::TooLarge { .. } => {
             RenderError::Question(format!("{}; choose a shorter range or fewer nodes", chain(&error)))
         }
+        procprof_archive::Error::Bucket { .. } => RenderError::Unavailable(format!("archive: {}", chain(&error))),
         error => RenderError::Internal(format!("archive: {}", chain(&error))),
     }
 }
