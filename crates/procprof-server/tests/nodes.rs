@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use procprof_server::Config;
+use serde_json::{Value, json};
 
-use crate::harness::{TestServer, cpu_profile, parsed};
+use crate::harness::{TestServer, cpu_profile, parsed, quiet};
 use crate::process::Running;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -363,4 +364,12 @@ async fn a_difference_of_gos_totals_starts_with_its_request() {
     let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     let late = time(&profile["start"]).duration_since(time(&job["started"])).as_secs_f64();
     assert!((-0.1..1.5).contains(&late), "started {late} s after it was profile for: {profile}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_itself_has_its_url_as_a_label() {
+    let server = TestServer::start(Config { server_url: "https://prof-a:8030".to_owned(), ..quiet() }).await;
+    let nodes = server.json("/api/nodes").await;
+    let own = nodes.as_array().unwrap().iter().find(|node| node["name"] == "procprof").unwrap();
+    assert_eq!(own["labels"], json!({ "server": "https://prof-a:8030" }));
 }

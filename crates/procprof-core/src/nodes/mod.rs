@@ -363,7 +363,10 @@ fn past_node(name: &str, id: u64, role: Role, cluster: &str) -> Node {
 }
 
 fn this_server(config: &Config, address: &str) -> Node {
+    // All servers of an archive have this node, which tells them apart.
+    let url = Some(config.server_url.clone()).filter(|url| !url.is_empty());
     let node = NodeConfig {
+        labels: url.into_iter().map(|url| ("server".to_owned(), url)).collect(),
         name: THIS_SERVER_NAME.to_owned(),
         kind: Kind::THIS_SERVER,
         role: Role::ThisServer,
