@@ -1,5 +1,7 @@
 //! `procprof archive`: profiles as Parquet files that other engines read.
 
+mod ddl;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use procprof_profile::{Nanos, ProfileType};
 use procprof_server::{Config, archive_writer, compact, export, verify};
 use procprof_store::{Store, StoreOptions};
 
+use self::ddl::Engine;
 use crate::output::print;
 
 /// Findings and failures that are printed, at most.
@@ -32,6 +35,8 @@ pub(crate) enum ArchiveCommand {
     /// Merge the parts of each closed day, and drop what exceeds the limits; one at a time, and it may be killed at any
     /// moment. Exits with status 1 when a part cannot be read
     Compact(CompactArgs),
+    /// Print the statements that make the views of docs/engines.md over an archive, for another engine
+    Ddl(DdlArgs),
 }
 
 /// Options of `archive export`.
@@ -108,6 +113,20 @@ pub(crate) struct CompactArgs {
     archive: PathBuf,
 }
 
+/// Options of `archive ddl`.
+#[derive(Debug, Args)]
+pub(crate) struct DdlArgs {
+    /// Also print ten statements that ask
+    #[arg(long)]
+    statements: bool,
+    /// The engine
+    #[arg(value_name = "ENGINE", value_enum)]
+    engine: Engine,
+    /// Folder of the archive, or s3://bucket/prefix, gs://… or az://…, as the engine is to read it
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
+    archive: PathBuf,
+}
+
 pub(crate) fn run(command: &ArchiveCommand) -> Result<ExitCode> {
     match command {
         ArchiveCommand::Export(arguments) => run_export(arguments),
@@ -115,6 +134,11 @@ pub(crate) fn run(command: &ArchiveCommand) -> Result<ExitCode> {
         ArchiveCommand::Verify(arguments) => run_verify(arguments),
         ArchiveCommand::Merge(arguments) => merge(arguments),
         ArchiveCommand::Compact(arguments) => run_compact(arguments),
+        ArchiveCommand::Ddl(arguments) => {
+            let text = ddl::ddl(arguments.engine, &place(&arguments.archive)?, arguments.statements)?;
+            print(text)?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
