@@ -2,6 +2,8 @@
 
 use procprof_profile::ProfileId;
 
+use crate::Part;
+
 /// Result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -73,6 +75,14 @@ pub enum Error {
         size: u64,
         /// The limit, in the same unit.
         limit: u64,
+    },
+    /// A file of a part is at fault, whatever it was read for.
+    #[error("a part of the archive cannot be read")]
+    Part {
+        /// The part.
+        part: Part,
+        /// The problem.
+        source: Box<Error>,
     },
     /// A profile that cannot be archived.
     #[error("profile {id}")]

@@ -27,6 +27,7 @@ impl Archive {
     pub fn merge(&self, selection: &Selection) -> Result<Option<Merged>> {
         match self.merge_listed(selection) {
             Err(error) if error.is_not_found() => self.merge_listed(selection),
+            Err(Error::Part { source, .. }) => Err(*source),
             merged => merged,
         }
     }
@@ -51,8 +52,9 @@ impl ProfileSum<'_> {
     /// Adds the profiles of parts of an archive that `profiles` gives, which is called by several threads at a time.
     ///
     /// # Errors
-    /// [`Error::Incompatible`] if their sample types differ from those before; those of `profiles`; when a file cannot
-    /// be read, or the sum exceeds the limits. The sum is not to be used then.
+    /// [`Error::Incompatible`] if their sample types differ from those before; [`Error::Part`] for a part whose files are
+    /// at fault; those of `profiles`, and of the storage; when the sum exceeds the limits. The sum is not to be used
+    /// then.
     pub fn add_parts(
         &mut self,
         archive: &Archive,
@@ -60,11 +62,16 @@ impl ProfileSum<'_> {
         profiles: &(dyn Fn(Part) -> Result<Vec<Numbered>> + Sync),
     ) -> Result<()> {
         let read = |at: usize, is_stopped: &dyn Fn() -> bool| {
-            let profiles = profiles(parts[at])?;
+            let part = parts[at];
+            let profiles = profiles(part)?;
             if profiles.is_empty() {
                 return Ok(None);
             }
-            let read = PartReader { archive, part: parts[at], is_stopped }.read(&profiles)?;
+            let at_fault = |error: Error| match error.is_of_file() {
+                true => Error::Part { part, source: Box::new(error) },
+                false => error,
+            };
+            let read = PartReader { archive, part, is_stopped }.read(&profiles).map_err(at_fault)?;
             Ok(Some((profiles, read)))
         };
         in_order(parts.len(), self.is_stopped, &read, &mut |at, read: Result<_>| match read? {
@@ -96,9 +103,8 @@ impl ProfileSum<'_> {
         let text = |id: StringId| texts.get(id.index()).copied().unwrap_or_default();
         let mut sets: HashMap<u32, u32> = HashMap::default();
         for (id, set) in &read.label_sets {
-            let translated = |(key, value, number, unit): &LabelRow| {
-                (text(*key), value.map(&text), *number, text(*unit))
-            };
+            let translated =
+                |(key, value, number, unit): &LabelRow| (text(*key), value.map(&text), *number, text(*unit));
             sets.insert(*id, self.label_sets.add(set.iter().map(translated).collect()));
         }
         for (stack, set, values) in read.values.iter(read.kinds.len()) {
@@ -281,11 +287,7 @@ impl PartReader<'_> {
     }
 
     /// The sets of labels of the part that are needed; texts are added to those of the frames.
-    fn label_sets(
-        &self,
-        frames: &mut Frames,
-        needed: impl Iterator<Item = u32>,
-    ) -> Result<Vec<(u32, Vec<LabelRow>)>> {
+    fn label_sets(&self, frames: &mut Frames, needed: impl Iterator<Item = u32>) -> Result<Vec<(u32, Vec<LabelRow>)>> {
         let mut sets: HashMap<u32, Vec<LabelRow>> = needed.map(|set| (set, Vec::new())).collect();
         if sets.is_empty() {
             return Ok(Vec::new());

@@ -21,7 +21,8 @@ last error.
 The sum of a range (`/merge`) is made of the files in the data folder, if all its profiles are there, and these are at
 most 500 of 64 MiB together; otherwise of the archive, and of the files that the archive does not have, each profile
 once. `node` may then be given several times. The page and the header `Procprof-Coverage` say how many profiles are from
-where, how many hours have none, and how many files of the archive cannot be read. At most 1,048,576 profiles are
+where, how many hours have none, and how many files of the archive cannot be read: their profiles are left out, after an
+error that names the file where that shows only while it is summed. At most 1,048,576 profiles are
 summed, 5,000 of them from files, with 1,048,576 stacks in all.
 
 The command works on archives without a server:

@@ -228,6 +228,18 @@ async fn a_range_is_summed_from_the_archive_and_the_store() {
     assert!(coverage.unwrap().contains("unreadable=1,"));
     let page = server.text(&format!("/merge?{}", range(0, 4 * 3600))).await;
     assert!(page.contains(&part.path(Table::Profiles)), "{page}");
+
+    // Samples are only read when they are summed: the first sum fails and names the file, the next one has the rest.
+    let part = archive.parts().unwrap().whole.into_keys().nth(1).unwrap();
+    let data = server.stop().await;
+    archive.objects().put(&part.path(Table::Samples), b"PAR1 no more").unwrap();
+    let server = reading(data).await;
+    let failed = server.get(&format!("/merge?{}&format=tree", range(0, 4 * 3600))).await;
+    assert_eq!((failed.status().as_u16(), failed.headers()["retry-after"].to_str().unwrap()), (503, "5"));
+    assert!(failed.text().await.unwrap().contains(&part.path(Table::Samples)));
+    let (sum, coverage) = summed(&server, 4 * 3600).await;
+    assert_eq!(sum, sum_of(&values[2..]));
+    assert!(coverage.unwrap().contains("unreadable=2,"));
 }
 
 pub(crate) fn range(from: i64, to: i64) -> String {

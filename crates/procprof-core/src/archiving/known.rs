@@ -37,6 +37,8 @@ struct Known {
     /// Counts uses.
     clock: u64,
     sums: HashMap<Part, Arc<PartSums>>,
+    /// Parts with files that could not be read, and why.
+    broken: HashMap<Part, String>,
 }
 
 /// What is in a part.
@@ -96,6 +98,7 @@ impl KnownParts {
             }
         };
         known.sums.retain(|part, _| parts.whole.contains_key(part));
+        known.broken.retain(|part, _| parts.whole.contains_key(part));
         known.parts = Arc::clone(&parts);
         known.listed = Some(listed);
         known.failed = None;
@@ -147,6 +150,17 @@ impl KnownParts {
         let sums = Arc::new(PartSums::new(&self.archive.list(part)?));
         self.lock().sums.insert(part, Arc::clone(&sums));
         Ok(sums)
+    }
+
+    /// Notes that a file of a part is at fault: sums leave its profiles out from now on, and say so.
+    pub(crate) fn set_broken(&self, part: Part, why: String) {
+        tracing::warn!("archive: {why}");
+        self.lock().broken.insert(part, why);
+    }
+
+    /// Why a part is left out of sums, if it is.
+    pub(crate) fn why_broken(&self, part: Part) -> Option<String> {
+        self.lock().broken.get(&part).cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

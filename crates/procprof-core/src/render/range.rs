@@ -159,6 +159,10 @@ impl RangeSum {
         let (mut seen, mut has_vanished) = (HashSet::new(), false);
         let range = &self.range;
         for part in parts_between(known, range, &mut self.coverage.unreadable) {
+            if let Some(why) = known.why_broken(part) {
+                self.coverage.unreadable.push(why);
+                continue;
+            }
             let found = match range.found_in(known, part) {
                 Ok(found) => found,
                 Err(error) => {
@@ -255,6 +259,11 @@ impl RangeSum {
         &self.coverage
     }
 
+    /// Whether it has parts that have turned out to be unreadable since it was found.
+    pub(super) fn has_broken(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| self.parts.iter().any(|part| known.why_broken(*part).is_some()))
+    }
+
     /// The text that is another one for other profiles.
     pub(super) fn key(&self) -> String {
         let ProfileRange { nodes, labels, profile_type, from, to } = &self.range;
@@ -306,7 +315,14 @@ impl RangeSum {
             if error.is_not_found() {
                 has_vanished.set(true);
             }
-            archive_failed(error, go_on)
+            match (error, &self.known) {
+                (procprof_archive::Error::Part { part, source }, Some(known)) => {
+                    let why = chain(&*source);
+                    known.set_broken(part, why.clone());
+                    RenderError::Unavailable(format!("archive: {why}; the next sum leaves this file's profiles out"))
+                }
+                (error, _) => archive_failed(error, go_on),
+            }
         };
         let archive = self.known.as_ref().map(|known| &known.archive);
         let limits = archive.map_or_else(ReadLimits::default, |archive| archive.limits());

@@ -121,7 +121,23 @@ impl Renderer {
         let servers = self.servers.clone().filter(|_| self.archive.is_some());
         let elsewhere = servers.as_ref().map(|servers| servers.elsewhere_blocking(range.question()));
         let elsewhere = elsewhere.unwrap_or_default();
-        let found = RangeSum::find(&self.store, self.archive.clone(), range.clone(), servers, elsewhere)?;
+        loop {
+            let (archive, servers, elsewhere) = (self.archive.clone(), servers.clone(), elsewhere.clone());
+            let found = RangeSum::find(&self.store, archive, range.clone(), servers, elsewhere)?;
+            match self.sum_found(&found, range, go_on) {
+                // Found anew without them, until there is none.
+                Err(RenderError::Unavailable(_)) if found.has_broken() => go_on()?,
+                summed => return summed,
+            }
+        }
+    }
+
+    fn sum_found(
+        &self,
+        found: &RangeSum,
+        range: &ProfileRange,
+        go_on: &dyn Fn() -> Result<(), RenderError>,
+    ) -> Result<SummedRange, RenderError> {
         let mut coverage = found.coverage().clone();
         if coverage.profiles() == 0 {
             return Ok(SummedRange { profile: None, coverage });
