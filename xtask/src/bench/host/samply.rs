@@ -21,6 +21,13 @@ pub(super) struct Samply(PathBuf);
 impl Samply {
     /// Installs it unless it is there.
     pub(super) fn install() -> Result<Samply> {
+        let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").context("read the sysctl")?;
+        let paranoid: i32 = paranoid.trim().parse().context("read kernel.perf_event_paranoid")?;
+        ensure!(
+            paranoid <= 1,
+            "samply refuses to record, also as root, while kernel.perf_event_paranoid is {paranoid}; for these \
+             measurements: sysctl kernel.perf_event_paranoid=1"
+        );
         let folder = product::target()?.join("bench-host");
         let program = folder.join("bin/samply");
         if !program.exists() {
