@@ -436,7 +436,8 @@ async fn held_heartbeats_are_bounded_and_end_with_the_server() {
         let request = server.client.post(server.url("/api/hosts/heartbeat")).body(json!(heartbeat).to_string());
         let answer = async { request.header("content-type", "application/json").send().await?.text().await };
         if let Ok(text) = answer.await {
-            let answer: HeartbeatAnswer = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{}: {text}", agent.id));
+            let answer: HeartbeatAnswer =
+                serde_json::from_str(&text).unwrap_or_else(|_| panic!("{}: {text}", agent.id));
             return answer;
         }
     };

@@ -156,7 +156,8 @@ fn served(procprof: &Path, archive: &Path) -> Result<()> {
     // Another server seems to compact.
     let (leases, until) = (archive.join("leases"), Timestamp::now().as_millisecond() + 3_600_000);
     std::fs::create_dir_all(&leases).context("make a folder")?;
-    std::fs::write(leases.join("compaction-0000000900"), format!("000000000000feed {until}")).context("take a lease")?;
+    std::fs::write(leases.join("compaction-0000000900"), format!("000000000000feed {until}"))
+        .context("take a lease")?;
     let archive = format!("archive={}", archive.display());
     let quiet = ["--mysql", "127.0.0.1:0", "--mysql-no-auth", "--set", "proc_profile_cpu_enable=false"];
     let server = Served::start(Command::new(procprof), &data, &[&quiet[..], &["--set", &archive]].concat())?;
@@ -167,7 +168,7 @@ fn served(procprof: &Path, archive: &Path) -> Result<()> {
         let call = format!("timeline('*', 'cpu', '2026-11-24', '2026-11-25', '1h', '{split}')");
         let mut command = Command::new("mariadb");
         command.args(["--skip-ssl", "-h127.0.0.1", "-uroot", "-P", &port, "procprof", "-e"]);
-        timed(&mut command.arg(format!("SELECT * FROM {call}")))
+        timed(command.arg(format!("SELECT * FROM {call}")))
     };
     let mut table = Table::new(&["asked of a server", "first", "again, least of three"]);
     let mut row = |what: &str, ask: &dyn Fn() -> Result<f64>| {
@@ -193,9 +194,8 @@ fn compacted(procprof: &Path, archive: &Path) -> Result<()> {
     let after = size(archive)?;
     ensure!(after < before, "{before} bytes became {after}");
     let file = archive.with_file_name("sum.pb.gz");
-    let merge = || {
-        timed(Command::new(procprof).args(["archive", "merge", "--type", "cpu", "-o"]).arg(&file).arg(archive))
-    };
+    let merge =
+        || timed(Command::new(procprof).args(["archive", "merge", "--type", "cpu", "-o"]).arg(&file).arg(archive));
     let times = (0..RUNS).map(|_| merge()).collect::<Result<Vec<f64>>>()?;
     let profiles = NODES * MINUTES.cast_unsigned();
     let mut table = Table::new(&["profiles", "archive, each", "CPU time of `archive compact`", "`archive merge`, ms"]);

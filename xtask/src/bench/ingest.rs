@@ -20,14 +20,8 @@ const CLIENTS: usize = 8;
 const WATCHED: Duration = Duration::from_secs(30);
 /// 1 September 2026, UTC; profiles are a second apart.
 const START: i64 = 1_788_220_800;
-const KEEP: [&str; 6] = [
-    "--set",
-    "proc_profile_cpu_enable=false",
-    "--set",
-    "proc_profile_file_retained_days=36500",
-    "--set",
-    "archive=",
-];
+const KEEP: [&str; 6] =
+    ["--set", "proc_profile_cpu_enable=false", "--set", "proc_profile_file_retained_days=36500", "--set", "archive="];
 
 pub(super) fn run() -> Result<()> {
     let procprof = product::procprof()?;

@@ -11,20 +11,14 @@ const ARCHIVE: &str = "ARCHIVE";
 
 /// An engine that reads Parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
 pub(crate) enum Engine {
-    #[value(name = "duckdb")]
     DuckDb,
-    #[value(name = "clickhouse")]
     ClickHouse,
-    #[value(name = "datafusion")]
     DataFusion,
-    #[value(name = "databend")]
     Databend,
-    #[value(name = "spark")]
     Spark,
-    #[value(name = "starrocks")]
     StarRocks,
-    #[value(name = "trino")]
     Trino,
 }
 
@@ -95,7 +89,7 @@ fn numbered() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 fn comment(text: &mut String, prose: &str) {
     for line in prose.lines() {
-        text.push_str(&format!("-- {line}").trim_end().to_owned());
+        text.push_str(format!("-- {line}").trim_end());
         text.push('\n');
     }
 }
