@@ -58,7 +58,7 @@ mod walk;
 pub use architecture::Architecture;
 pub use cache::Cache;
 pub use rule::{Base, Cfa, Packed, Rule, Saved};
-pub use source::{Section, Source};
+pub use source::{Section, Source, search_table};
 pub use space::{Code, Space};
 pub use stack::{Stack, StackCopy};
 pub use step::{Frame, Lost, Step, step};

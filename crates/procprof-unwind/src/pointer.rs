@@ -12,7 +12,12 @@ pub(crate) const OMIT: u8 = 0xff;
 /// `DW_EH_PE_sdata4 | DW_EH_PE_datarel`, in which linkers write the search table of `.eh_frame_hdr`.
 pub(crate) const HEADER_TABLE: u8 = 0x3b;
 
-const RELATIVE_TO_PLACE: u8 = 0x10;
+/// `DW_EH_PE_udata4`.
+pub(crate) const UNSIGNED_32: u8 = 0x03;
+/// `DW_EH_PE_sdata4`.
+pub(crate) const SIGNED_32: u8 = 0x0b;
+/// `DW_EH_PE_pcrel`.
+pub(crate) const RELATIVE_TO_PLACE: u8 = 0x10;
 const RELATIVE_TO_DATA: u8 = 0x30;
 
 /// Reads a pointer; `data` is what the base of `datarel`.

@@ -35,6 +35,29 @@ impl Section<'_> {
     pub fn eh_frame_address(&self) -> Option<u64> {
         Header::parse(*self).map(|header| header.eh_frame)
     }
+
+    /// Whether this is an `.eh_frame_hdr` with a table by which [`Source`] finds functions.
+    pub fn has_search_table(&self) -> bool {
+        Header::parse(*self).and_then(|header| header.table()).is_some_and(|table| !table.is_empty())
+    }
+}
+
+/// The contents of an `.eh_frame_hdr` at an address, for an `.eh_frame` that has none: all its entries are read once,
+/// so that no [`Source`] has to.
+///
+/// `None` if a function or an entry is too far away for 32 bits.
+pub fn search_table(eh_frame: Section<'_>, address: u64) -> Option<Vec<u8>> {
+    let relative = |to: u64, from: u64| i32::try_from(to.wrapping_sub(from).cast_signed()).ok();
+    let entries = scan(eh_frame);
+    let mut table = Vec::with_capacity(12 + 8 * entries.len());
+    table.extend([1, pointer::RELATIVE_TO_PLACE | pointer::SIGNED_32, pointer::UNSIGNED_32, pointer::HEADER_TABLE]);
+    table.extend(relative(eh_frame.address, address.wrapping_add(4))?.to_le_bytes());
+    table.extend(u32::try_from(entries.len()).ok()?.to_le_bytes());
+    for (start, offset) in entries {
+        table.extend(relative(start, address)?.to_le_bytes());
+        table.extend(relative(eh_frame.address.wrapping_add(offset.into()), address)?.to_le_bytes());
+    }
+    Some(table)
 }
 
 /// The source of compiled rules.

@@ -176,8 +176,8 @@ fn operations<'a>(
 
 fn check_file(path: &std::path::Path, most_unsupported: f64) -> Compared {
     let module = Module::read(path);
-    let mut found = None;
-    for source in [module.source(), module.source_without_index()] {
+    let (mut found, index) = (None, module.made_index());
+    for source in [module.source(), module.source_without_index(), module.source_with_index(&index)] {
         let table = module.table(&source);
         let compared = compare(&module.eh_frame.1, module.eh_frame.0, &table, module.architecture);
         println!("{}: {compared:?}, {} bytes of table", path.display(), table.memory());

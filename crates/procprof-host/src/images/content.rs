@@ -11,7 +11,7 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
 use procprof_process::{BuildId, Process};
-use procprof_unwind::{Architecture, MAX_CODE_BYTES, Section, Source};
+use procprof_unwind::{Architecture, MAX_CODE_BYTES, Section, Source, search_table};
 
 use super::debug_frame;
 
@@ -122,6 +122,7 @@ impl Content {
             sections.eh_frame.extend(debug_frame::as_eh_frame(entries.unwrap_or_default()));
             sections.eh_frame_hdr.clear();
         }
+        sections.index();
         sections
     }
 
@@ -201,6 +202,18 @@ impl Sections {
             Section { bytes: &self.eh_frame, address: self.eh_frame_address },
             Section { bytes: &self.eh_frame_hdr, address: self.eh_frame_hdr_address },
         )
+    }
+
+    /// Makes the search table unless there is one: without it, each source would read all entries.
+    fn index(&mut self) {
+        let header = Section { bytes: &self.eh_frame_hdr, address: self.eh_frame_hdr_address };
+        if header.has_search_table() {
+            return;
+        }
+        let eh_frame = Section { bytes: &self.eh_frame, address: self.eh_frame_address };
+        if let Some(table) = search_table(eh_frame, self.eh_frame_address) {
+            (self.eh_frame_hdr, self.eh_frame_hdr_address) = (table, self.eh_frame_address);
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
