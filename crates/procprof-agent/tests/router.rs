@@ -86,14 +86,12 @@ fn every_row_is_routed_as_in_the_table() {
 fn a_capture_leaves_the_only_worker_free() {
     isolated("router::a_capture_leaves_the_only_worker_free", || {
         let server = Server::start(router(agent()));
-        let mut capture = server.open("GET /debug/pprof/profile?seconds=3 HTTP/1.1\r\nHost: localhost", "");
         let began = Instant::now();
-        let mut answers = 0;
-        while began.elapsed() < Duration::from_secs(2) {
+        let mut capture = server.open("GET /debug/pprof/profile?seconds=10 HTTP/1.1\r\nHost: localhost", "");
+        for _ in 0..3 {
             assert!(server.ask("GET", "/ping", "").ends_with("pong"));
-            answers += 1;
         }
-        assert!(answers > 50, "{answers} answers in two seconds");
+        assert!(began.elapsed() < Duration::from_secs(10), "an answer had to wait for the capture");
         let mut answer = Vec::new();
         capture.read_to_end(&mut answer).unwrap();
         let split = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
