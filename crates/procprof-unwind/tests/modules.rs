@@ -1,7 +1,7 @@
 //! ELF files to look at: their unwind sections, and gimli's reading of them.
 
 use object::{Object, ObjectSection, ObjectSegment};
-use procprof_unwind::{Architecture, Section, Source, Table, search_table};
+use procprof_unwind::{Architecture, Section, Source, Table};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -52,18 +52,6 @@ impl Module {
             Section { bytes: &self.eh_frame.1, address: self.eh_frame.0 },
             Section::default(),
         )
-    }
-
-    /// A search table that is made of its entries.
-    pub(crate) fn made_index(&self) -> Vec<u8> {
-        search_table(Section { bytes: &self.eh_frame.1, address: self.eh_frame.0 }, self.eh_frame.0).unwrap()
-    }
-
-    /// The same with a table of [`Module::made_index`].
-    pub(crate) fn source_with_index<'a>(&'a self, index: &'a [u8]) -> Source<'a> {
-        let index = Section { bytes: index, address: self.eh_frame.0 };
-        assert!(index.has_search_table() && index.eh_frame_address() == Some(self.eh_frame.0));
-        Source::new(self.architecture, Section { bytes: &self.eh_frame.1, address: self.eh_frame.0 }, index)
     }
 
     pub(crate) fn table(&self, source: &Source<'_>) -> Table {

@@ -5,7 +5,7 @@ use crate::programs;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, Operation, Register, RegisterRule, UnwindSection,
 };
-use procprof_unwind::{Architecture, Base, Cfa, Rule, Saved, Table};
+use procprof_unwind::{Architecture, Base, Cfa, Rule, Saved, Section, Source, Table, search_table};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 type Row = gimli::UnwindTableRow<usize>;
@@ -176,8 +176,13 @@ fn operations<'a>(
 
 fn check_file(path: &std::path::Path, most_unsupported: f64) -> Compared {
     let module = Module::read(path);
-    let (mut found, index) = (None, module.made_index());
-    for source in [module.source(), module.source_without_index(), module.source_with_index(&index)] {
+    let mut found = None;
+    let eh_frame = Section { bytes: &module.eh_frame.1, address: module.eh_frame.0 };
+    let made = search_table(eh_frame, eh_frame.address).unwrap();
+    let made = Section { bytes: &made, address: eh_frame.address };
+    assert!(made.has_search_table() && made.eh_frame_address() == Some(eh_frame.address));
+    let with_made = Source::new(module.architecture, eh_frame, made);
+    for source in [module.source(), module.source_without_index(), with_made] {
         let table = module.table(&source);
         let compared = compare(&module.eh_frame.1, module.eh_frame.0, &table, module.architecture);
         println!("{}: {compared:?}, {} bytes of table", path.display(), table.memory());
