@@ -24,6 +24,8 @@ use procprof_store::{Store, StoreOptions};
 
 use crate::parts::{ArchiveOptions, Parts};
 
+/// How often a server that stops looks whether its data folder is free.
+const RELEASE_LOOK: Duration = Duration::from_millis(5);
 /// Longest time that retention waits at a start for what is not archived yet.
 const CATCH_UP_MAX: Duration = Duration::from_secs(600);
 
@@ -267,12 +269,19 @@ impl ServerHandle {
     /// Stops: accepts nothing more, gives captures up, waits for what is being stored, at most for `deadline` (5 s is
     /// enough). Returns whether everything had ended by then; nothing half-written stays either way.
     pub async fn stop(self, deadline: Duration) -> bool {
+        let until = tokio::time::Instant::now() + deadline;
         self.parts.stop.cancel();
         self.parts.agent.stop();
         self.parts.tasks.close();
         let ended = tokio::time::timeout(deadline, self.parts.tasks.wait()).await.is_ok();
         if !ended {
             tracing::warn!("work that did not end within {} s is given up", deadline.as_secs_f64());
+        }
+        // Threads whose answers nobody waits for may still have the data folder, which the next server needs.
+        let store = Arc::downgrade(&self.parts.web.store);
+        drop(self);
+        while store.strong_count() > 0 && tokio::time::Instant::now() < until {
+            tokio::time::sleep(RELEASE_LOOK).await;
         }
         ended
     }
