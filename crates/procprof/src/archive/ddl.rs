@@ -41,7 +41,7 @@ impl Engine {
 /// wanted.
 ///
 /// # Errors
-/// The engine names the place in a way that the page does not have.
+/// The engine names the place in a way that the page does not have, or cannot quote it.
 pub(crate) fn ddl(engine: Engine, place: &Place, with_statements: bool) -> Result<String> {
     let mut text = String::new();
     let section = section(engine.heading());
@@ -100,6 +100,10 @@ fn placed(engine: Engine, place: &Place, text: &str) -> Result<String> {
         Place::Folder(folder) => std::path::absolute(folder)?.display().to_string(),
         bucket => bucket.to_string(),
     };
+    // Engines quote it by different characters, and name it in comments.
+    if let Some(odd) = shown.chars().find(|odd| "'\"`\\".contains(*odd) || odd.is_control()) {
+        bail!("archive {shown:?}: its name has {odd:?}, which not every engine takes; use another path to it");
+    }
     let bucket = |scheme: &str| shown.strip_prefix(scheme).map(|rest| rest.split_once('/').unwrap_or((rest, "")));
     let text = match (engine, place) {
         (_, Place::Folder(_)) => text.to_owned(),
@@ -114,9 +118,7 @@ fn placed(engine: Engine, place: &Place, text: &str) -> Result<String> {
         (Engine::Databend, _) => text.replace(&format!("fs://{ARCHIVE}"), ARCHIVE),
         _ => text.to_owned(),
     };
-    // Within quotes of all these engines.
-    let quoted = shown.replace('\'', "''");
-    Ok(text.replace(ARCHIVE, &quoted))
+    Ok(text.replace(ARCHIVE, &shown))
 }
 
 #[cfg(test)]
@@ -149,6 +151,8 @@ mod tests {
         );
         assert!(asked(Engine::ClickHouse, "gs://prof").contains("gcs('https://storage.googleapis.com/prof/samples/"));
         assert!(ddl(Engine::ClickHouse, &"az://prof/a".parse().unwrap(), false).is_err());
+        let odd = ddl(Engine::Spark, &"/data/it's".parse().unwrap(), false).unwrap_err();
+        assert!(odd.to_string().contains("/data/it's"), "{odd}");
         assert!(asked(Engine::Databend, "s3://prof/a").contains("URL = 's3://prof/a/'"));
         assert!(asked(Engine::DuckDb, "s3://prof/a").contains("read_parquet('s3://prof/a/samples/*/*/*.parquet'"));
     }
