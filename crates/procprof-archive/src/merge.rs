@@ -46,15 +46,19 @@ impl ProfileSum<'_> {
     /// # Errors
     /// Those of [`ProfileSum::add_parts`].
     pub fn add_part(&mut self, archive: &Archive, part: Part, profiles: &[Numbered]) -> Result<()> {
-        self.add_parts(archive, &[part], &|_| Ok(profiles.to_vec()))
+        if profiles.is_empty() {
+            return Ok(());
+        }
+        let read = PartReader { archive, part, is_stopped: self.is_stopped }.read(profiles)?;
+        self.add_read(part, profiles, &read)
     }
 
     /// Adds the profiles of parts of an archive that `profiles` gives, which is called by several threads at a time.
     ///
     /// # Errors
-    /// [`Error::Incompatible`] if their sample types differ from those before; [`Error::Part`] for a part whose files are
-    /// at fault; those of `profiles`, and of the storage; when the sum exceeds the limits. The sum is not to be used
-    /// then.
+    /// [`Error::Incompatible`] if their sample types differ from those before; [`Error::Part`] for a part whose files
+    /// are at fault; those of `profiles`, and of the storage; when the sum exceeds the limits. The sum is not to be
+    /// used then.
     pub fn add_parts(
         &mut self,
         archive: &Archive,
@@ -67,11 +71,7 @@ impl ProfileSum<'_> {
             if profiles.is_empty() {
                 return Ok(None);
             }
-            let at_fault = |error: Error| match error.is_of_file() {
-                true => Error::Part { part, source: Box::new(error) },
-                false => error,
-            };
-            let read = PartReader { archive, part, is_stopped }.read(&profiles).map_err(at_fault)?;
+            let read = PartReader { archive, part, is_stopped }.read(&profiles)?;
             Ok(Some((profiles, read)))
         };
         in_order(parts.len(), self.is_stopped, &read, &mut |at, read: Result<_>| match read? {
@@ -142,8 +142,15 @@ struct PartReader<'a> {
 }
 
 impl PartReader<'_> {
-    /// The sums of profiles of the part.
+    /// The sums of profiles of the part; [`Error::Part`] if its files are at fault.
     fn read(&self, profiles: &[Numbered]) -> Result<PartSums> {
+        self.read_tables(profiles).map_err(|error| match error.is_of_file() {
+            true => Error::Part { part: self.part, source: Box::new(error) },
+            false => error,
+        })
+    }
+
+    fn read_tables(&self, profiles: &[Numbered]) -> Result<PartSums> {
         let mut kinds: Vec<String> = Vec::new();
         for total in profiles.iter().flat_map(|(_, header)| &header.totals) {
             if !kinds.contains(&total.kind) {

@@ -27,7 +27,7 @@ const BATCH: usize = 4096;
 /// Bytes at the end of a file that are read at first: most files' metadata is within them, and all of small files.
 const TAIL: u64 = 64 << 10;
 
-/// Limits of reading, which bound the memory that it takes.
+/// Limits of reading, which bound the memory that it takes. A sum holds up to four parts within them at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
     /// Bytes of a file's metadata.

@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 /// Threads at most; most of their time goes into waiting where the storage is a bucket.
 const THREADS: usize = 4;
-/// Results that are made and not taken yet, at most, with those that are being made.
-const AHEAD: usize = 2 * THREADS;
+/// Results that are made and not taken yet, at most, with those that are being made: so many parts are in memory.
+const AHEAD: usize = THREADS;
 /// How often it is asked whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
