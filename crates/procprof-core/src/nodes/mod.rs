@@ -152,8 +152,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Registers the server itself (its HTTP `address`), the configured and the extra nodes; ids are kept in `data`, and
-    /// shared with other servers if there are such.
+    /// Registers the server itself (its HTTP `address`), the configured and the extra nodes; ids are kept in `data`,
+    /// and shared with other servers if there are such.
     ///
     /// # Errors
     /// The id file cannot be read or written, or other servers know an id as another node's.

@@ -64,7 +64,8 @@ pub struct Coverage {
     pub hours: u64,
     /// Those in which no profile was complete.
     pub empty_hours: u64,
-    /// Files of the archive that cannot be read, with the reasons; of their profiles there are those that the store has.
+    /// Files of the archive that cannot be read, with the reasons; of their profiles there are those that the store
+    /// has.
     pub unreadable: Vec<String>,
 }
 
