@@ -222,11 +222,13 @@ impl Folder {
         rustix::fs::fsync(&self.dir).map_err(|errno| Error::io("sync", &self.path, errno))
     }
 
-    /// Bytes of its file system that are free for this process.
+    /// Bytes of its file system that are free for this process; none if it takes no more files.
     pub fn free_bytes(&self) -> Result<u64> {
         let state =
             rustix::fs::fstatvfs(&self.dir).map_err(|errno| Error::io("ask for free space of", &self.path, errno))?;
-        Ok(state.f_bavail.saturating_mul(state.f_frsize))
+        // Some file systems have no fixed number of files, and say 0 of 0.
+        let takes_no_file = state.f_files > 0 && state.f_favail == 0;
+        Ok(if takes_no_file { 0 } else { state.f_bavail.saturating_mul(state.f_frsize) })
     }
 
     pub(crate) fn descriptor(&self) -> &OwnedFd {

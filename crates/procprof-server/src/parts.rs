@@ -85,8 +85,8 @@ impl Parts {
         let hosts = Arc::new(Hosts::open(Arc::clone(&ingest), Arc::clone(&authenticator), stop.clone())?);
         let servers = archive.as_ref().map(|ArchiveOptions { open, url, .. }| {
             let (registry, metrics) = (Arc::clone(&registry), Arc::clone(&metrics));
-            let settings = Arc::clone(&settings);
-            Arc::new(Servers::new(settings, registry, metrics, Arc::clone(open), url.clone(), stop.clone()))
+            let (settings, store) = (Arc::clone(&settings), Arc::clone(&store));
+            Arc::new(Servers::new(settings, registry, store, metrics, Arc::clone(open), url.clone(), stop.clone()))
         });
         let captures = Arc::new(Captures::new(
             Arc::clone(&ingest),

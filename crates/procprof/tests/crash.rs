@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::{Server, files, folder, go_tool_pprof};
+use crate::harness::{Server, SmallDisk, files, folder, go_tool_pprof};
 
 /// Rounds of `kill -9`; `PROCPROF_CRASH_ROUNDS` for more.
 fn rounds() -> u64 {
@@ -80,36 +79,13 @@ fn rows(server: &Server) -> Vec<String> {
     server.profiles("").iter().map(|row| row.to_string().replace(&server.base, "")).collect()
 }
 
-/// A small file system in memory; unmounted when dropped.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn new(size: &str) -> SmallDisk {
-        let folder = folder();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "procprof-test"])
-            .arg(folder.path())
-            .status();
-        assert!(mounted.is_ok_and(|status| status.success()), "this test needs `mount -t tmpfs`, so root");
-        SmallDisk(folder)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").args(["-l"]).arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_an_error_row_and_the_server_lives() {
     let disk = SmallDisk::new("3m");
-    let filler = disk.0.path().join("filler");
-    let data = disk.0.path().join("data");
+    let data = disk.path().join("data");
     let server = Server::start(&data, &["--set", "self_interval_seconds=1", "--set", "data_free_bytes_min=0"]);
     server.wait_for("a profile", |server| !server.profiles("node=1&type=cpu").is_empty());
-    // Fills the disk to its last byte; the write must fail at the end.
-    assert!(std::fs::write(&filler, vec![0u8; 8 << 20]).is_err());
+    let filler = disk.fill();
     server.wait_for("the error row", |server| {
         server
             .errors("")

@@ -192,3 +192,36 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
+
+/// A small file system in memory; unmounted when dropped.
+pub(crate) struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    pub(crate) fn new(size: &str) -> SmallDisk {
+        let folder = folder();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "procprof-test"])
+            .arg(folder.path())
+            .status();
+        assert!(mounted.is_ok_and(|status| status.success()), "this test needs `mount -t tmpfs`, so root");
+        SmallDisk(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Fills it to its last byte; the file is removed to make room.
+    pub(crate) fn fill(&self) -> PathBuf {
+        let filler = self.path().join("filler");
+        // The write fails at the end.
+        assert!(std::fs::write(&filler, vec![0u8; 128 << 20]).is_err());
+        filler
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l"]).arg(self.0.path()).status();
+    }
+}

@@ -1,11 +1,11 @@
-//! Two servers on one archive, one of which is killed.
+//! Two servers on one archive, one of which is killed, or has a full disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::Server;
+use crate::harness::{Server, SmallDisk};
 
 const NODES: usize = 8;
 
@@ -19,7 +19,8 @@ fn start(data: &Path, archive: &Path, target: &Server) -> Server {
         )
     };
     let config = data.with_extension("toml");
-    std::fs::write(&config, (0..NODES).map(node).collect::<String>()).expect("write the configuration");
+    let nodes: String = (0..NODES).map(node).collect();
+    std::fs::write(&config, format!("data_free_bytes_min = 0\n{nodes}")).expect("write the configuration");
     let archive = format!("archive={}", archive.display());
     let own = ["--config", config.to_str().expect("a path in UTF-8"), "--set", &archive];
     Server::start(data, &[&own[..], &["--set", "server_lease_seconds=3"]].concat())
@@ -70,5 +71,31 @@ fn a_killed_server_has_its_nodes_captured_by_the_other_one() {
     let two = start(&place("two"), &archive, &target);
     two.wait_for("its share", |two| shares(two) == [others.clone(), own.clone()]);
     one.wait_for("its share", |one| shares(one) == [own.clone(), others.clone()]);
+    assert!(two.terminate().success() && one.terminate().success());
+}
+
+#[test]
+fn a_server_with_a_full_disk_has_its_nodes_captured_by_the_other_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let target = Server::start(&place("target"), &["--set", "archive="]);
+    let archive = place("archive");
+    let disk = SmallDisk::new("64m");
+    let one = start(&place("one"), &archive, &target);
+    let two = start(&disk.path().join("two"), &archive, &target);
+    let has_shares = |server: &Server| shares(server).iter().all(|share| !share.is_empty());
+    one.wait_for("both share the nodes", |one| has_shares(one) && has_shares(&two));
+    let before = shares(&one);
+    let filler = disk.fill();
+    one.wait_for("the nodes of the one whose disk is full", |one| shares(one)[0].len() == NODES);
+    two.wait_for("it lets go of them", |two| shares(two)[0].is_empty());
+    for server in [&one, &two] {
+        let servers = server.json("/api/servers");
+        for row in servers["servers"].as_array().unwrap() {
+            assert_eq!((row["full"] == true, &row["alive"]), (row["url"] == two.base.as_str(), &Value::Bool(true)));
+        }
+    }
+    std::fs::remove_file(&filler).unwrap();
+    one.wait_for("the shares of before", |one| shares(one) == before && has_shares(&two));
     assert!(two.terminate().success() && one.terminate().success());
 }

@@ -29,6 +29,9 @@ const GAP_MAX: i64 = 60_000_000_000;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Status codes of S3 and of what stands before it.
 const STATUSES: [u16; 6] = [403, 404, 429, 500, 502, 503];
+/// Bytes of the second server's disk: with what it keeps of a second, it is full only while it is filled.
+const DISK_BYTES: u64 = 96 << 20;
+const DISK_BYTES_A_SECOND: u64 = 128 << 10;
 const KEY: (&str, &str) = ("soak", "a long secret of the soak");
 const BUCKET: &str = "s3://bucket/fleet";
 
@@ -52,14 +55,14 @@ struct Servers {
 pub(super) fn run(folder: &Path, seconds: u64, checks: &mut Checks) -> Result<()> {
     clients::ensure_engines()?;
     clients::ensure_buckets()?;
-    let mut servers = Servers::new(folder)?;
+    let mut servers = Servers::new(folder, seconds)?;
     servers.live(seconds)?;
     servers.proxy.set(Mode::Pass);
     servers.check(checks)
 }
 
 impl Servers {
-    fn new(folder: &Path) -> Result<Servers> {
+    fn new(folder: &Path, seconds: u64) -> Result<Servers> {
         let procprof = product::procprof()?;
         let bucket = folder.join("gateway/bucket");
         std::fs::create_dir_all(&bucket).context("make a folder")?;
@@ -84,7 +87,8 @@ impl Servers {
         let full = folder.join("two");
         std::fs::create_dir(&full).context("make a folder")?;
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64m", "procprof-soak"]).arg(&full);
+        let size = format!("size={}", DISK_BYTES + DISK_BYTES_A_SECOND * seconds);
+        mount.args(["-t", "tmpfs", "-o", &size, "procprof-soak"]).arg(&full);
         ensure!(mount.status().context("run mount")?.success(), "mount a small disk: this needs root");
         let started = i64::try_from(Timestamp::now().as_nanosecond()).context("read the clock")?;
         let mut servers = Servers {

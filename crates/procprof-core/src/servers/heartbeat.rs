@@ -2,7 +2,7 @@
 //! nodes it could capture.
 //!
 //! ```text
-//! servers/0123456789abcdef/heartbeat.json   {"url":"http://10.0.0.7:8030","version":"0.1.0","started":1763677534000,"beat":17,"lease":30,"nodes":"6f0c1b9a2d3e4f50"}
+//! servers/0123456789abcdef/heartbeat.json   {"url":"http://10.0.0.7:8030","version":"0.1.0","started":1763677534000,"beat":17,"lease":30,"nodes":"6f0c1b9a2d3e4f50","full":false}
 //! servers/0123456789abcdef/nodes.json       ["00c4…","91d2…"]: keys of nodes, hexadecimal, rising
 //! ```
 //! The heartbeat is replaced every third of its lease, the keys when they change, before the heartbeat that has their
@@ -42,6 +42,9 @@ pub(super) struct Heartbeat {
     pub(super) lease: u64,
     /// Digest of the keys of its nodes.
     pub(super) nodes: String,
+    /// Whether its disk takes no more profiles.
+    #[serde(default)]
+    pub(super) full: bool,
 }
 
 /// A node as all servers know it that have it configured: cluster, name, kind and address.

@@ -3,7 +3,7 @@
 //! A server is alive while its heartbeat changes: no two clocks are compared. Its lease runs only while the archive can
 //! be listed, so that an archive that is away leaves everything as it is. Of the servers that are alive and have a node
 //! configured, the one captures it for which the hash of both is highest (rendezvous hashing): when a server comes or
-//! goes, only its own nodes move.
+//! goes, only its own nodes move. One whose disk is full has gone in this sense, unless all are full.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -106,11 +106,13 @@ impl Members {
         self.others().filter(|(_, member)| is_forgotten(member)).map(|(server, _)| server).collect()
     }
 
-    /// The server that captures a node that `own` has configured.
-    pub(super) fn owner(&self, own: Writer, node: NodeKey) -> Writer {
+    /// The server that captures a node that `own` has configured, whose disk may be full.
+    pub(super) fn owner(&self, own: Writer, is_own_full: bool, node: NodeKey) -> Writer {
         let alive = self.others().filter(|(_, member)| member.is_alive && member.nodes.contains(&node));
-        let servers = alive.map(|(server, _)| server).chain(std::iter::once(own));
-        servers.max_by_key(|server| (weight(*server, node), *server)).unwrap_or(own)
+        let others = alive.map(|(server, member)| (server, member.heartbeat.full));
+        let servers = others.chain(std::iter::once((own, is_own_full)));
+        let best = servers.max_by_key(|(server, is_full)| (!is_full, weight(*server, node), *server));
+        best.map_or(own, |(server, _)| server)
     }
 }
 
@@ -137,6 +139,7 @@ mod tests {
             beat,
             lease: LEASE.as_secs(),
             nodes: "digest".to_owned(),
+            full: false,
         }
     }
 
@@ -153,7 +156,7 @@ mod tests {
     fn shares(members: &Members, own: u64) -> BTreeMap<u64, usize> {
         let mut shares = BTreeMap::new();
         for node in keys(1000) {
-            *shares.entry(members.owner(Writer(own), node).0).or_default() += 1;
+            *shares.entry(members.owner(Writer(own), false, node).0).or_default() += 1;
         }
         shares
     }
@@ -169,7 +172,7 @@ mod tests {
             for share in shares(&members, own).into_values() {
                 assert!((250..420).contains(&share), "{share} of 1,000 nodes");
             }
-            keys(1000).into_iter().map(|node| members.owner(Writer(own), node).0).collect()
+            keys(1000).into_iter().map(|node| members.owner(Writer(own), false, node).0).collect()
         };
         let seen: Vec<Vec<u64>> = servers.into_iter().map(owners).collect();
         assert!(seen.iter().all(|owners| *owners == seen[0]));
@@ -192,6 +195,23 @@ mod tests {
         assert!(after[&1] > before[&1] && after[&3] > before[&3]);
         assert_eq!(round(&[(2, 2), (3, 6)]), before, "it was only slow");
         assert_eq!(round(&[(3, 7)]), after, "it has said farewell");
+    }
+
+    #[test]
+    fn a_server_with_a_full_disk_gives_its_nodes_to_those_that_have_room() {
+        let mut members = Members::default();
+        let mut round = |beat: u64, full: [bool; 3]| {
+            let beats = [(Writer(2), full[1]), (Writer(3), full[2])];
+            let beats = beats.map(|(server, full)| (server, Heartbeat { full, ..heartbeat(beat) }));
+            members.listen(beats.into(), BEAT, |_, _| Some(keys(1000)));
+            keys(1000).into_iter().map(|node| members.owner(Writer(1), full[0], node).0).collect::<Vec<u64>>()
+        };
+        let before = round(1, [false; 3]);
+        for (own, full) in [(1, [true, false, false]), (2, [false, true, false])] {
+            let moved = round(own + 1, full);
+            assert!(before.iter().zip(&moved).all(|(old, new)| *new != own && (*old == own || old == new)));
+        }
+        assert_eq!(round(4, [true; 3]), before, "where all are full, each keeps its own");
     }
 
     #[test]

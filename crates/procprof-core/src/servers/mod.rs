@@ -3,7 +3,8 @@
 //!
 //! A server that falls silent loses its nodes when its lease is over, one that stops gives them up at once. A server
 //! that cannot reach the archive goes on with the nodes that it had; the others may take them over meanwhile, and then
-//! both capture them: that is reported, and loses nothing.
+//! both capture them: that is reported, and loses nothing. A server whose disk is full gives its nodes to those that
+//! have room.
 
 mod heartbeat;
 pub mod hot;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use procprof_archive::{Objects, Writer};
 use procprof_collect::HttpClient;
+use procprof_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -38,6 +40,10 @@ pub use numbers::SharedNumbers;
 const BEATS: u32 = 3;
 /// Beats that a server lets pass before it captures what others may still capture.
 const SETTLING: u32 = 2;
+/// A server with less free space gives its nodes to others: the profiles of some minutes no longer fit.
+const FREE_BYTES_MIN: u64 = 16 << 20;
+/// Free space with which it takes them back.
+const FREE_BYTES_AGAIN: u64 = 2 * FREE_BYTES_MIN;
 
 /// A server of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +60,8 @@ pub struct ServerState {
     pub is_own: bool,
     /// Whether its heartbeat is younger than its lease.
     pub is_alive: bool,
+    /// Whether its disk is full, so that others capture its nodes.
+    pub is_full: bool,
     /// Configured nodes of this server that it captures.
     pub nodes: usize,
 }
@@ -62,6 +70,7 @@ pub struct ServerState {
 pub struct Servers {
     settings: Arc<Settings>,
     registry: Arc<Registry>,
+    store: Arc<Store>,
     metrics: Arc<Metrics>,
     archive: Arc<OpenArchive>,
     /// URL at which others reach this server.
@@ -94,6 +103,8 @@ struct State {
     digest: String,
     /// Why the archive could not be written or listed.
     error: Option<String>,
+    /// Whether the disk of this server is full.
+    is_full: bool,
     /// Whether others may have taken the nodes of this server over.
     is_unseen: bool,
 }
@@ -109,6 +120,7 @@ impl Servers {
     pub fn new(
         settings: Arc<Settings>,
         registry: Arc<Registry>,
+        store: Arc<Store>,
         metrics: Arc<Metrics>,
         archive: Arc<OpenArchive>,
         url: String,
@@ -118,6 +130,7 @@ impl Servers {
         Servers {
             settings,
             registry,
+            store,
             metrics,
             archive,
             url,
@@ -166,14 +179,14 @@ impl Servers {
     pub fn captures(&self, node: &Node) -> bool {
         let Some(key) = NodeKey::new(node, &self.settings.machine) else { return true };
         let state = self.lock();
-        state.has_settled && state.members.owner(self.archive.writer, key) == self.archive.writer
+        state.has_settled && self.owner(&state, key) == self.archive.writer
     }
 
     /// The URL of the other server that captures a node on schedule, if one does.
     pub fn url_of_other(&self, node: &Node) -> Option<String> {
         let key = NodeKey::new(node, &self.settings.machine)?;
         let state = self.lock();
-        let owner = state.members.owner(self.archive.writer, key);
+        let owner = self.owner(&state, key);
         state.members.others().find(|(server, _)| *server == owner).map(|(_, member)| member.heartbeat.url.clone())
     }
 
@@ -184,7 +197,7 @@ impl Servers {
         let state = self.lock();
         let mut owned = HashMap::<Writer, usize>::new();
         for key in keys {
-            *owned.entry(state.members.owner(own, key)).or_default() += 1;
+            *owned.entry(self.owner(&state, key)).or_default() += 1;
         }
         let count = |server| owned.get(&server).copied().unwrap_or(0);
         let this = ServerState {
@@ -194,6 +207,7 @@ impl Servers {
             started: Some(self.started),
             is_own: true,
             is_alive: true,
+            is_full: state.is_full,
             nodes: count(own),
         };
         let others = state.members.others().map(|(server, member)| ServerState {
@@ -203,6 +217,7 @@ impl Servers {
             started: Timestamp::from_millisecond(member.heartbeat.started).ok(),
             is_own: false,
             is_alive: member.is_alive,
+            is_full: member.heartbeat.full,
             nodes: count(server),
         });
         std::iter::once(this).chain(others).collect()
@@ -216,6 +231,11 @@ impl Servers {
             true => format!("no heartbeat could be written, so other servers may capture the same nodes: {error}"),
             false => error,
         })
+    }
+
+    /// The server that captures a node of this one.
+    fn owner(&self, state: &State, node: NodeKey) -> Writer {
+        state.members.owner(self.archive.writer, state.is_full, node)
     }
 
     fn objects(&self) -> &dyn Objects {
@@ -234,10 +254,12 @@ impl Servers {
     fn beat(&self, since: Duration) {
         // Only the archive's listing moves the clock of leases, by at most the time between two attempts.
         let since = since.min(self.lease / BEATS * 2);
-        let written = self.write_heartbeat();
+        let is_full = self.is_full();
+        let written = self.write_heartbeat(is_full);
         let listed = self.read_heartbeats();
         let mut state = self.lock();
         let before = self.shares(&state);
+        state.is_full = is_full;
         let mut error = None;
         match written {
             Ok(()) => {
@@ -283,7 +305,28 @@ impl Servers {
         }
     }
 
-    fn write_heartbeat(&self) -> Result<()> {
+    /// Whether the disk of this server takes no more profiles; as before if that cannot be told.
+    fn is_full(&self) -> bool {
+        let was_full = self.lock().is_full;
+        let least = if was_full { FREE_BYTES_AGAIN } else { FREE_BYTES_MIN };
+        let is_full = match self.store.free_bytes() {
+            Ok(free) => free < least,
+            Err(error) => {
+                tracing::debug!("servers: {}", chain(&error));
+                was_full
+            }
+        };
+        match (was_full, is_full) {
+            (false, true) => {
+                tracing::warn!("servers: the disk is full; servers with room capture the nodes of this one")
+            }
+            (true, false) => tracing::info!("servers: the disk has room again"),
+            _ => {}
+        }
+        is_full
+    }
+
+    fn write_heartbeat(&self, full: bool) -> Result<()> {
         let (text, digest) = encode_nodes(&self.keys())?;
         let (known, beat) = {
             let state = self.lock();
@@ -301,6 +344,7 @@ impl Servers {
             beat,
             lease: self.lease.as_secs(),
             nodes: digest,
+            full,
         };
         put_heartbeat(self.objects(), own, &heartbeat)
     }
@@ -338,8 +382,7 @@ impl Servers {
 
     /// Whether this server captures shared nodes, and which.
     fn shares(&self, state: &State) -> (bool, BTreeSet<NodeKey>) {
-        let own = self.archive.writer;
-        let is_own = |key: &NodeKey| state.has_settled && state.members.owner(own, *key) == own;
+        let is_own = |key: &NodeKey| state.has_settled && self.owner(state, *key) == self.archive.writer;
         (state.has_settled, self.keys().into_iter().filter(is_own).collect())
     }
 }

@@ -302,6 +302,11 @@ impl Store {
         })
     }
 
+    /// Bytes that its disk can still take.
+    pub fn free_bytes(&self) -> Result<u64> {
+        self.blobs.free_bytes()
+    }
+
     /// Rebuilds the catalog from the files. Puts and deletes wait meanwhile; lists show the old one until the new one
     /// is whole.
     pub fn rebuild(&self) -> Result<Rebuilt> {

@@ -53,6 +53,8 @@ struct ServerRow {
     this: bool,
     /// Whether its heartbeat is younger than its lease.
     alive: bool,
+    /// Whether its disk is full, so that others capture its nodes.
+    full: bool,
     /// Nodes configured here that it captures on schedule.
     nodes: usize,
 }
@@ -66,6 +68,7 @@ impl From<ServerState> for ServerRow {
             started: server.started.map(Time::from),
             this: server.is_own,
             alive: server.is_alive,
+            full: server.is_full,
             nodes: server.nodes,
         }
     }

@@ -914,6 +914,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["this server", "このサーバー", "本服务器"],
     ["alive", "稼働中", "在线"],
     ["silent", "応答なし", "无响应"],
+    ["disk full", "ディスクがいっぱい", "磁盘已满"],
     ["Started", "起動時刻", "启动时间"],
     ["captured by {0}", "{0} が収集", "由 {0} 采集"],
     ["{0} captured by other servers", "{0} 件は他のサーバーが収集", "{0} 个由其他服务器采集"],
