@@ -135,7 +135,7 @@ impl Error {
     }
 
     /// Whether a file of an archive is at fault, not its storage.
-    pub(crate) fn is_of_file(&self) -> bool {
+    pub fn is_of_file(&self) -> bool {
         matches!(self, Error::Malformed { .. } | Error::Column { .. } | Error::Version { .. } | Error::TooLarge { .. })
     }
 

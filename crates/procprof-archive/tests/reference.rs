@@ -31,6 +31,7 @@ The command works on archives without a server:
 procprof archive export --data procprof-data archive    # what the archive does not have yet; the server must not run
 procprof archive stats archive                          # profiles and bytes by hour
 procprof archive verify --data procprof-data archive    # tables against each other, sums against the pprof files
+procprof archive rebuild --data procprof-data archive   # replaces what verify finds wrong; the server must not run
 procprof archive compact archive --days-max 90          # merges the hours of closed days, drops what is older
 procprof archive merge archive --type cpu --node be1 --from 2026-11-24T15:00:00Z -o sum.pb.gz
 procprof report -top sum.pb.gz
@@ -39,6 +40,12 @@ procprof report -top sum.pb.gz
 Export can be repeated and interrupted: it archives what is missing, by hours, oldest first, and a profile is archived
 once. Files appear whole or not at all and are never changed. Several folders of profiles can be exported to one
 archive; each has a name of its own in it (`archive-writer` in the folder).
+
+`rebuild` replaces the parts in which `verify` finds something wrong: it archives their profiles anew from the data
+folder, and readers see these parts no more; the next compaction removes their files. A part stays, and the status is
+1, while the data folder does not have all its profiles. Where several servers share the archive, run it on each: the
+last one takes the part out. `--drop-missing` gives up the profiles that no data folder has. Frames that a compaction
+has named are named again by the next one.
 
 Kept are values as estimates (by the rules of pprof), stacks with lines, inlined frames, addresses and build ids,
 labels, and the facts of a profile. Not kept are counts as measured, times finer than microseconds, where a file was

@@ -35,7 +35,9 @@
 mod parts;
 mod server;
 
-pub use procprof_core::archiving::{Environment, Exported, Rhythm, Verified, archive_writer, compact, export, verify};
+pub use procprof_core::archiving::{
+    Environment, Exported, Rebuilt, Rhythm, Verified, archive_writer, compact, export, rebuild, verify,
+};
 pub use procprof_core::children::{ChildProgram, ChildTask, JeprofWords, child_indexes, frame_length};
 pub use procprof_core::config::{ConfFile, Config, Kind, Planned, Role, config_reference};
 pub use procprof_core::hosts::protocol;

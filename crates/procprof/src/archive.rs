@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueHint};
 use procprof_archive::{Archive, BucketLimits, CompactLimits, Environment, Hour, Place, ReadLimits, Selection, Span};
 use procprof_profile::format::pprof;
 use procprof_profile::{Nanos, ProfileType};
-use procprof_server::{Config, archive_writer, compact, export, verify};
+use procprof_server::{Config, archive_writer, compact, export, rebuild, verify};
 use procprof_store::{Store, StoreOptions};
 
 use self::ddl::Engine;
@@ -30,6 +30,9 @@ pub(crate) enum ArchiveCommand {
     /// Read an archive through and compare its tables with each other, and with --data the sums with those of the
     /// profiles that are still there; exits with status 1 when something is wrong
     Verify(VerifyArgs),
+    /// Replace the parts in which `verify` finds something wrong by what a data folder still has of them; exits with
+    /// status 1 when one has to stay. The server must not run
+    Rebuild(RebuildArgs),
     /// Write the sum of archived profiles as pprof
     Merge(MergeArgs),
     /// Merge the parts of each closed day, and drop what exceeds the limits; one at a time, and it may be killed at any
@@ -65,6 +68,21 @@ pub(crate) struct VerifyArgs {
     /// Folder of profiles to compare with; the server must not run
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     data: Option<PathBuf>,
+    /// Folder of the archive, or s3://bucket/prefix, gs://… or az://…, with credentials from the environment
+    #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
+    archive: PathBuf,
+}
+
+/// Options of `archive rebuild`.
+#[derive(Debug, Args)]
+pub(crate) struct RebuildArgs {
+    /// Folder of the profiles [default: procprof-data]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    data: Option<PathBuf>,
+    /// Take parts out whose profiles the data folder does not have, too. Where several servers share the archive, do it
+    /// on the last of them
+    #[arg(long)]
+    drop_missing: bool,
     /// Folder of the archive, or s3://bucket/prefix, gs://… or az://…, with credentials from the environment
     #[arg(value_name = "ARCHIVE", value_hint = ValueHint::DirPath)]
     archive: PathBuf,
@@ -132,6 +150,7 @@ pub(crate) fn run(command: &ArchiveCommand) -> Result<ExitCode> {
         ArchiveCommand::Export(arguments) => run_export(arguments),
         ArchiveCommand::Stats(arguments) => stats(arguments),
         ArchiveCommand::Verify(arguments) => run_verify(arguments),
+        ArchiveCommand::Rebuild(arguments) => run_rebuild(arguments),
         ArchiveCommand::Merge(arguments) => merge(arguments),
         ArchiveCommand::Compact(arguments) => run_compact(arguments),
         ArchiveCommand::Ddl(arguments) => {
@@ -198,6 +217,30 @@ fn run_verify(arguments: &VerifyArgs) -> Result<ExitCode> {
         println!("{} parts are unfinished: their samples belong to no profile", found.unfinished);
     }
     Ok(report("wrong", &found.wrong))
+}
+
+fn run_rebuild(arguments: &RebuildArgs) -> Result<ExitCode> {
+    let data = arguments.data.clone().unwrap_or_else(|| Config::defaults().data);
+    ensure!(data.is_dir(), "{} is no folder", data.display());
+    let archive = opened(&arguments.archive)?;
+    let store = Store::open(&data, StoreOptions::default())?;
+    let done = rebuild(&store, &archive, archive_writer(&data)?, arguments.drop_missing)?;
+    report("wrong", &done.wrong);
+    let written = done.exported.written;
+    println!(
+        "{} parts read; {} at fault, {} of them replaced; {} profiles archived anew in {} bytes",
+        done.parts,
+        done.withdrawn + done.kept.len() as u64,
+        done.withdrawn,
+        written.profiles,
+        written.bytes
+    );
+    if done.dropped > 0 {
+        println!("{} profiles dropped, which the data folder does not have", done.dropped);
+    }
+    let failed = report("failed", &done.exported.failed);
+    let kept = report("stays", &done.kept);
+    Ok(if failed == ExitCode::SUCCESS { kept } else { failed })
 }
 
 /// Prints findings; they make the status 1.

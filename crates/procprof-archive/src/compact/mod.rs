@@ -147,10 +147,41 @@ impl Archive {
         names: &mut dyn FrameNames,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Compacted> {
+        self.run(limits, clock, holder, is_stopped, |run| run.all(names))
+    }
+
+    /// Takes parts out, whatever they have: readers see them no more, and the next compaction removes their files once
+    /// the grace is over. What others have begun is completed first, which may replace them.
+    ///
+    /// # Errors
+    /// Those of [`Archive::compact`].
+    pub fn withdraw(
+        &self,
+        parts: &[Part],
+        limits: &CompactLimits,
+        clock: &dyn Fn() -> Nanos,
+        holder: u64,
+    ) -> Result<Compacted> {
+        self.run(limits, clock, holder, &|| false, |run| {
+            run.resolve()?;
+            run.drop_parts(parts.iter().map(|part| (*part, 0)).collect())?;
+            run.resolve()
+        })
+    }
+
+    /// Changes the archive while no one else does.
+    fn run<'a>(
+        &'a self,
+        limits: &'a CompactLimits,
+        clock: &'a dyn Fn() -> Nanos,
+        holder: u64,
+        is_stopped: &'a dyn Fn() -> bool,
+        change: impl FnOnce(&mut Run<'a>) -> Result<()>,
+    ) -> Result<Compacted> {
         let lease = Lease::take(&*self.objects, clock, limits.lease, holder)?;
         let done = Compacted::default();
         let mut run = Run { archive: self, limits, clock, is_stopped, writer: Writer(holder), number: 0, lease, done };
-        let all = run.all(names);
+        let all = change(&mut run);
         let Run { lease, done, .. } = run;
         match all {
             // After another error the storage may not be there.

@@ -289,7 +289,14 @@ impl Archiver {
             progress.is_clean = true;
         }
         let go_on = || self.go_on();
-        let exporter = Exporter { store: &self.store, archive, writer: *writer, limits: PART, go_on: &go_on };
+        let exporter = Exporter {
+            store: &self.store,
+            archive,
+            writer: *writer,
+            limits: PART,
+            go_on: &go_on,
+            faulty: &BTreeSet::new(),
+        };
         let mut from = compaction::first_kept(&self.settings.config(), now());
         let (mut failed_hours, mut has_failed) = (0, false);
         while let Some(hour) = next_hour(&self.store, from, Some(before))? {

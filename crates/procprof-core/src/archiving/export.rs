@@ -39,7 +39,8 @@ pub fn export(store: &Store, archive: &Archive, writer: Writer, before: Option<N
     let mut exported = Exported::default();
     remove_unfinished(archive, writer)?;
     let go_on = || Ok(());
-    let exporter = Exporter { store, archive, writer, limits: PartLimits::default(), go_on: &go_on };
+    let limits = PartLimits::default();
+    let exporter = Exporter { store, archive, writer, limits, go_on: &go_on, faulty: &BTreeSet::new() };
     let mut from = None;
     while let Some(hour) = next_hour(store, from, before)? {
         if let Err(error) = exporter.hour(hour, profiles_of(store, hour, before)?, &mut exported) {
@@ -116,13 +117,16 @@ pub(super) struct Exporter<'a> {
     pub(super) limits: PartLimits,
     /// Errs when no profile is to be read and no part to be written any more.
     pub(super) go_on: &'a dyn Fn() -> Result<()>,
+    /// Parts whose profiles are archived all the same.
+    pub(super) faulty: &'a BTreeSet<Part>,
 }
 
 impl Exporter<'_> {
     /// Archives the profiles of an hour that the archive does not have.
     pub(super) fn hour(&self, hour: Hour, candidates: Vec<Candidate>, exported: &mut Exported) -> Result<()> {
         let mut archived: BTreeSet<ProfileId> = BTreeSet::new();
-        for part in self.archive.parts_of_hour(hour)? {
+        let parts = self.archive.parts_of_hour(hour)?;
+        for part in parts.into_iter().filter(|part| !self.faulty.contains(part)) {
             archived.extend(self.archive.ids(part)?);
         }
         let mut next = self.archive.next_part(hour, self.writer)?;
@@ -259,7 +263,9 @@ mod tests {
         let objects = ObjectFolder::create(folder.path().join("archive")).unwrap();
         let archive = Archive::new(Arc::new(objects), ReadLimits::default());
         let limits = PartLimits { rows: 4, ..PartLimits::default() };
-        let exporter = Exporter { store: &store, archive: &archive, writer: Writer(7), limits, go_on: &|| Ok(()) };
+        let faulty = &BTreeSet::new();
+        let writer = Writer(7);
+        let exporter = Exporter { store: &store, archive: &archive, writer, limits, go_on: &|| Ok(()), faulty };
         let hour = next_hour(&store, None, None).unwrap().unwrap();
         let mut exported = Exported::default();
         exporter.hour(hour, profiles_of(&store, hour, None).unwrap(), &mut exported).unwrap();

@@ -6,6 +6,7 @@ mod export;
 mod known;
 mod names;
 mod overview;
+mod rebuild;
 mod verify;
 
 use std::path::Path;
@@ -19,6 +20,7 @@ pub use export::{Exported, export};
 pub use known::{KnownParts, PartSums};
 pub use overview::{ArchiveOverview, ArchiveUse};
 pub use procprof_archive::{Environment, Hour};
+pub use rebuild::{Rebuilt, rebuild};
 pub use verify::{Verified, verify};
 
 use crate::config::Config;

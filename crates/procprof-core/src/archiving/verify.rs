@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use procprof_archive::{Archive, Table};
+use procprof_archive::{Archive, Header, Part, PartCheck, Table};
 use procprof_profile::{Grammar, ProfileId};
 use procprof_store::Store;
 
@@ -51,11 +51,8 @@ fn verify_listed(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
     let mut seen: BTreeSet<ProfileId> = BTreeSet::new();
     found.wrong.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
     for part in parts.whole.into_keys() {
-        let check = match archive.check(part) {
+        let check = match checked(archive, part)? {
             Ok(check) => check,
-            Err(error) if error.is_not_found() && !archive.parts()?.whole.contains_key(&part) => {
-                return Err(error.into());
-            }
             Err(error) => {
                 found.wrong.push(chain(&error));
                 continue;
@@ -75,10 +72,7 @@ fn verify_listed(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
                 Ok(None) => {}
                 Ok(Some(sums)) => {
                     found.compared += 1;
-                    let archived: Vec<i64> = header.totals.iter().map(|total| total.value).collect();
-                    if sums != archived {
-                        found.wrong.push(format!("profile {id}: {archived:?} in the archive, {sums:?} in its file"));
-                    }
+                    found.wrong.extend(difference(&header, &sums));
                 }
                 Err(error) => found.wrong.push(format!("profile {id}: {}", chain(&error))),
             }
@@ -87,8 +81,26 @@ fn verify_listed(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
     Ok(found)
 }
 
+/// Reads a part through. The inner error is that of the part; the outer one says that the part vanished.
+pub(super) fn checked(
+    archive: &Archive,
+    part: Part,
+) -> Result<std::result::Result<PartCheck, procprof_archive::Error>> {
+    match archive.check(part) {
+        Err(error) if error.is_not_found() && !archive.parts()?.whole.contains_key(&part) => Err(error.into()),
+        check => Ok(check),
+    }
+}
+
+/// What an archive says otherwise than a profile's file.
+pub(super) fn difference(header: &Header, sums: &[i64]) -> Option<String> {
+    let archived: Vec<i64> = header.totals.iter().map(|total| total.value).collect();
+    let id = header.identity.id;
+    (sums != archived).then(|| format!("profile {id}: {archived:?} in the archive, {sums:?} in its file"))
+}
+
 /// The sum of each sample type of a profile; `None` when the store does not have it.
-fn sums_of_file(store: &Store, id: ProfileId) -> Result<Option<Vec<i64>>> {
+pub(super) fn sums_of_file(store: &Store, id: ProfileId) -> Result<Option<Vec<i64>>> {
     if !store.contains(id)? {
         return Ok(None);
     }
