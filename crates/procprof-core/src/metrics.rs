@@ -89,6 +89,7 @@ pub struct Metrics {
     pub(crate) archived_parts: Counter,
     pub(crate) archived_bytes: Counter,
     pub(crate) archive_failures: Counter,
+    pub(crate) archive_missed: Counter,
     pub(crate) archive_compacted_parts: Counter,
     pub(crate) archive_dropped_parts: Counter,
     pub(crate) servers_alive: Gauge,
@@ -140,6 +141,7 @@ impl Metrics {
             archived_parts: Counter::default(),
             archived_bytes: Counter::default(),
             archive_failures: Counter::default(),
+            archive_missed: Counter::default(),
             archive_compacted_parts: Counter::default(),
             archive_dropped_parts: Counter::default(),
             servers_alive: Gauge::default(),
@@ -204,6 +206,11 @@ impl Metrics {
             "archive_failures",
             "Profiles and hours that could not be archived, and compactions that failed, counted at each try",
             self.archive_failures.clone(),
+        );
+        registry.register(
+            "archive_missed_profiles",
+            "Profiles that retention deleted and that may not be in the archive",
+            self.archive_missed.clone(),
         );
         registry.register(
             "archive_compacted_parts",

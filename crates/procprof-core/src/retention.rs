@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use procprof_store::{Clock, RetentionLimits, Store};
 use tokio_util::sync::CancellationToken;
 
+use crate::archiving::Archiver;
 use crate::clock::now;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -30,13 +31,19 @@ pub struct Retention {
     settings: Arc<Settings>,
     store: Arc<Store>,
     metrics: Arc<Metrics>,
+    archiver: Option<Arc<Archiver>>,
     last: Mutex<LastRun>,
 }
 
 impl Retention {
     /// Deletes by the limits of the configuration; nothing runs yet.
-    pub fn new(settings: Arc<Settings>, store: Arc<Store>, metrics: Arc<Metrics>) -> Retention {
-        Retention { settings, store, metrics, last: Mutex::default() }
+    pub fn new(
+        settings: Arc<Settings>,
+        store: Arc<Store>,
+        metrics: Arc<Metrics>,
+        archiver: Option<Arc<Archiver>>,
+    ) -> Retention {
+        Retention { settings, store, metrics, archiver, last: Mutex::default() }
     }
 
     /// The result of the last run.
@@ -78,6 +85,9 @@ impl Retention {
                 last.deleted_bytes = retained.bytes;
                 self.metrics.retained_away.inc_by(last.deleted);
                 self.metrics.retained_away_bytes.inc_by(last.deleted_bytes);
+                if let Some(archiver) = &self.archiver {
+                    archiver.note_deleted(&retained.completed);
+                }
             }
             Err(error) => {
                 let why = crate::error::chain(&error);

@@ -97,12 +97,15 @@ impl Parts {
             stop.clone(),
         ));
         let resymbolizer = Arc::new(Resymbolizer::new(Arc::clone(&ingest), tasks.clone()));
-        let retention = Arc::new(Retention::new(Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics)));
         let archiver = archive.map(|ArchiveOptions { open, rhythm, .. }| {
             let (settings, store, metrics) = (Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics));
             let symbols = Arc::clone(&ingest.symbols);
             Arc::new(Archiver::new(settings, store, symbols, metrics, open, rhythm, stop.clone()))
         });
+        let retention = {
+            let (settings, store, metrics) = (Arc::clone(&settings), Arc::clone(&store), Arc::clone(&metrics));
+            Arc::new(Retention::new(settings, store, metrics, archiver.clone()))
+        };
         let renderer = Arc::new(Renderer::new(
             Arc::clone(&settings),
             Arc::clone(&store),

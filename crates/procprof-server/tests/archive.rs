@@ -106,6 +106,38 @@ async fn at_a_start_old_profiles_are_archived_before_retention_deletes_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_retention_deletes_before_it_is_archived_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("archive");
+    std::fs::create_dir(&place).unwrap();
+    let config = Config {
+        archive: place.display().to_string(),
+        proc_profile_file_retained_size_bytes: 1,
+        retention_interval_seconds: 1,
+        ..quiet()
+    };
+    let server = TestServer::start(config).await;
+    let archive = async || server.json("/api/archive").await;
+    let start = Instant::now();
+    while archive().await["archived_until"].is_null() {
+        assert!(start.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // Archived with the next hour, at the earliest; the newest one of a type stays.
+    let now = jiff::Timestamp::now().as_second();
+    for at in 0..3 {
+        server.push("cpu", cpu_profile(now + at)).await;
+    }
+    while archive().await["missed"] != 2 {
+        assert!(start.elapsed() < PATIENCE, "{}", archive().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(metric(&server, "procprof_archive_missed_profiles_total").await, Some(2.0));
+    assert!(server.text("/archive").await.contains("Retention deleted 2 profiles"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_folder_nothing_is_archived() {
     let server = TestServer::start(Config { archive: "".into(), ..archiving() }).await;
     assert_eq!(metric(&server, "procprof_archived_profiles_total").await, Some(0.0));

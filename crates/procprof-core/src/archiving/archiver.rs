@@ -89,6 +89,8 @@ pub struct ArchiveState {
     pub failed: u64,
     /// The first of these failures.
     pub error: Option<String>,
+    /// Profiles that retention deleted since the start and that may not be in the archive.
+    pub missed: u64,
 }
 
 /// Archives the profiles of a server.
@@ -151,6 +153,18 @@ impl Archiver {
     /// How far the archive is.
     pub fn state(&self) -> ArchiveState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes the profiles that retention has deleted, by when each was complete: what is not archived by then is lost.
+    pub(crate) fn note_deleted(&self, completed: &[Nanos]) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = state.until;
+        let missed = completed.iter().filter(|moment| until.is_none_or(|until| **moment >= until)).count() as u64;
+        if missed > 0 {
+            tracing::warn!("archive: retention deleted {missed} profiles that may not be archived");
+        }
+        state.missed += missed;
+        self.metrics.archive_missed.inc_by(missed);
     }
 
     /// The archive and its place.

@@ -16,6 +16,8 @@ use crate::{
 pub struct RetainReport {
     /// Profiles deleted, oldest first within each limit.
     pub profiles: Vec<ProfileId>,
+    /// When each of them was complete.
+    pub completed: Vec<Nanos>,
     /// Number of cached renderings deleted.
     pub cached: u64,
     /// Bytes of both.
@@ -72,6 +74,7 @@ impl Store {
         let mut undeletable = BTreeSet::new();
         loop {
             let mut items = self.items(&undeletable)?;
+            let completed: Vec<Nanos> = items.iter().map(|item| item.completed).collect();
             if let Some(timeline) = timeline {
                 place(&mut items, timeline);
             }
@@ -83,7 +86,7 @@ impl Store {
             for victim in retention(&items, limits, disk, timeline.map_or(now, Timeline::now)) {
                 let item = &items[victim.index];
                 match self.remove_item(item) {
-                    Ok(()) => report.add(item, victim.why),
+                    Ok(()) => report.add(item, completed[victim.index], victim.why),
                     Err(reason) => {
                         undeletable.insert(item.key);
                         self.report_undeletable(item, &reason, now);
@@ -178,9 +181,12 @@ fn place(items: &mut [Item], timeline: &Timeline) {
 }
 
 impl RetainReport {
-    fn add(&mut self, item: &Item, why: Why) {
+    fn add(&mut self, item: &Item, completed: Nanos, why: Why) {
         match item.key {
-            ItemKey::Profile(id) => self.profiles.push(id),
+            ItemKey::Profile(id) => {
+                self.profiles.push(id);
+                self.completed.push(completed);
+            }
             ItemKey::Cached(_) => self.cached += 1,
         }
         self.bytes = self.bytes.saturating_add(item.bytes);

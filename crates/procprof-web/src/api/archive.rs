@@ -36,6 +36,8 @@ pub(crate) struct ArchiveAnswer {
     /// Profiles and hours that the last run could not archive.
     last_failed: u64,
     last_error: Option<String>,
+    /// Profiles that retention deleted since the start and that may not be in the archive.
+    missed: u64,
     /// Files that cannot be read, with the reasons.
     unreadable: Vec<String>,
     clusters: Vec<ArchivedCluster>,
@@ -90,6 +92,7 @@ pub(crate) async fn archive(State(web): State<Arc<Web>>) -> ApiResult<Json<Archi
         last_run: state.ran.map(Time::from),
         last_failed: state.failed,
         last_error: state.error,
+        missed: state.missed,
         clusters: found.clusters.iter().map(cluster).collect(),
         hours: found.hours.iter().map(hour).collect(),
         unreadable: found.unreadable,

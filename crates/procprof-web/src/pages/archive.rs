@@ -60,6 +60,11 @@ fn contents(folder: &str, found: &ArchiveOverview, state: &ArchiveState, usage: 
         @if let Some(error) = &state.error {
             p class="notice bad" { (t!("{0} could not be archived; first:", grouped(state.failed))) " " (error) }
         }
+        @if state.missed > 0 {
+            p class="notice bad" {
+                (t!("Retention deleted {0} profiles that may not be archived.", grouped(state.missed)))
+            }
+        }
         @if !found.unreadable.is_empty() {
             p class="notice bad" {
                 (t!("{0} files cannot be read:", found.unreadable.len()))
