@@ -13,7 +13,7 @@ use procprof_store::{ErrorKind, ImportItem, ImportOptions, ImportReport, Store};
 
 use crate::clock::now;
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result, chain};
 use crate::ingest::{Ingest, PrepareRequest, note_unnamed, record_error, store_prepared};
 use crate::nodes::{NodeIds, Registry, Role};
 use crate::symbols::WantedSymbols;
@@ -103,7 +103,15 @@ fn take(store: &Store, item: &ImportItem<'_>, node_name: &str) -> std::result::R
 /// The node cannot be given an id.
 pub fn log_folder(config: &Config, registry: &Registry) -> Result<Option<(PathBuf, u64)>> {
     let folder = config.sys_log_dir.as_ref().map(|folder| folder.join("proc_profile")).filter(|folder| folder.is_dir());
-    folder.map(|folder| Ok((folder, registry.past(LOGS_NODE, Role::Service)?))).transpose()
+    let Some(folder) = folder else { return Ok(None) };
+    match registry.past(LOGS_NODE, Role::Service) {
+        Ok(node) => Ok(Some((folder, node))),
+        Err(Error::Archive(error)) => {
+            tracing::warn!("{} is taken over at the next start: {}", folder.display(), chain(&error));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Takes over what lies in a folder.

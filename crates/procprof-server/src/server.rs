@@ -18,7 +18,7 @@ use procprof_core::nodes::{ExtraNode, NodeNumbers, Registry};
 use procprof_core::ownership::WatchedFolder;
 use procprof_core::servers::SharedNumbers;
 use procprof_core::settings::Settings;
-use procprof_core::{Error, Result};
+use procprof_core::{Error, Result, chain};
 use procprof_sql::SqlLogin;
 use procprof_store::{Store, StoreOptions};
 
@@ -26,6 +26,8 @@ use crate::parts::{ArchiveOptions, Parts};
 
 /// How often a server that stops looks whether its data folder is free.
 const RELEASE_LOOK: Duration = Duration::from_millis(5);
+/// Time between two looks at whether nodes that wait for their ids can have them.
+const WAITING_LOOK: Duration = Duration::from_secs(5);
 /// Longest time that retention waits at a start for what is not archived yet.
 const CATCH_UP_MAX: Duration = Duration::from_secs(600);
 
@@ -188,11 +190,35 @@ fn spawn_parts(parts: &Parts, listener: tokio::net::TcpListener, tls: Option<tok
     parts.tasks.spawn(Arc::clone(&parts.captures).run_schedule(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.captures).run_heap_ends(parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.hosts).run());
+    parts.tasks.spawn(register_waiting(parts));
     parts.tasks.spawn(retain(parts));
     parts.tasks.spawn(fill_functions(Arc::clone(&parts.web.store), parts.stop.clone()));
     parts.tasks.spawn(Arc::clone(&parts.sql).run_discovery());
     if let Some(archiver) = &parts.archiver {
         parts.tasks.spawn(Arc::clone(archiver).run());
+    }
+}
+
+/// Registers the nodes that wait for their ids once these can be had.
+fn register_waiting(parts: &Parts) -> impl Future<Output = ()> + use<> {
+    let (registry, settings, stop) = (Arc::clone(&parts.registry), Arc::clone(&parts.settings), parts.stop.clone());
+    async move {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(WAITING_LOOK) => {}
+            }
+            let (own, settings) = (Arc::clone(&registry), Arc::clone(&settings));
+            match tokio::task::spawn_blocking(move || own.number_waiting(&settings)).await {
+                Ok(Ok(true)) if registry.waiting().is_none() => {
+                    tracing::info!("the nodes that waited for their ids are registered");
+                    registry.changed();
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::debug!("nodes: {}", chain(&error)),
+                Err(error) => tracing::error!("nodes: {error}"),
+            }
+        }
     }
 }
 

@@ -182,3 +182,38 @@ async fn a_server_starts_without_its_bucket() {
     assert_eq!(summed(&server, 3600).await.0, sum_of(&[[1, 2]]));
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_starts_while_the_bucket_is_away_and_new_nodes_wait_for_it() {
+    let bucket = Emulator::s3();
+    let config = |names: &[&str]| Config { archive: PLACE.to_owned(), nodes: nodes(names), ..archiving() };
+    let environment = s3_environment(bucket.address);
+    let start = async |names: &[&str], data: TempDir| {
+        let options = options(config(names), data.path().to_owned());
+        let options = ServerOptions { buckets: environment.clone(), ..options };
+        TestServer::around(Server::start(options).await.unwrap(), data)
+    };
+    let server = start(&["known"], tempfile::tempdir().unwrap()).await;
+    let known = ids(&server).await;
+    let data = server.stop().await;
+    let (gone, is_gone) = tokio::sync::oneshot::channel();
+    let (back, is_back) = std::sync::mpsc::channel::<()>();
+    let away = tokio::task::spawn_blocking(move || {
+        bucket.restarted(|| {
+            gone.send(()).unwrap();
+            is_back.recv().unwrap();
+        })
+    });
+    is_gone.await.unwrap();
+    let server = start(&["known", "new"], data).await;
+    assert_eq!(ids(&server).await, known);
+    let page = server.text("/").await;
+    assert!(page.contains("Not captured yet: new nodes wait for their ids") && page.contains("gives: new; "), "{page}");
+    back.send(()).unwrap();
+    let bucket = away.await.unwrap();
+    let all = until("the new node", async || Some(ids(&server).await).filter(|ids| ids.contains_key("new"))).await;
+    assert_eq!((all["known"], all.len()), (known["known"], known.len() + 1));
+    assert!(!server.text("/").await.contains("Not captured yet"));
+    server.stop().await;
+    drop(bucket);
+}

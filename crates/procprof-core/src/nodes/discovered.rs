@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Node, NodeIds, Registry, configured, lock};
+use super::{Node, NodeIds, Registry, Role, configured, lock};
 use crate::config::{Config, NodeConfig};
 use crate::error::Result;
 
@@ -40,8 +40,15 @@ impl Registry {
         true
     }
 
-    /// Adds the nodes of the configured clusters; those that are configured themselves get their ids.
-    pub(super) fn add_discovered(&self, nodes: &mut Vec<Arc<Node>>, ids: &mut NodeIds, config: &Config) -> Result<()> {
+    /// Adds the nodes of the configured clusters, to those `waiting` if they cannot have an id now; those that are
+    /// configured themselves get their ids.
+    pub(super) fn add_discovered(
+        &self,
+        nodes: &mut Vec<Arc<Node>>,
+        ids: &mut NodeIds,
+        config: &Config,
+        waiting: &mut Vec<(String, Role)>,
+    ) -> Result<()> {
         let discovered = lock(&self.discovered);
         for (index, fe) in config.fe_queries.iter().enumerate() {
             for found in discovered.get(fe.cluster(config)).into_iter().flatten() {
@@ -58,7 +65,10 @@ impl Registry {
                     own.name = format!("{} #{}", own.name, found.fe_id);
                 }
                 let wanted = (index == 0 && is_free(found, &own.name, nodes, ids)).then_some(found.fe_id);
-                let id = ids.id(&own.name, own.role, wanted)?;
+                let Some(id) = ids.id_unless_away(&own.name, own.role, wanted)? else {
+                    waiting.push((own.name, own.role));
+                    continue;
+                };
                 own.id = Some(id);
                 nodes.push(Arc::new(Node { fe_id: Some(found.fe_id), ..configured(&own, id, config) }));
             }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Role;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 
 const FIRST: u64 = 20_001;
 /// Mode of the file.
@@ -39,6 +39,8 @@ pub struct NodeIds {
     given: Given,
     /// Where ids are shared with other servers.
     shared: Option<Arc<dyn NodeNumbers>>,
+    /// Why they could not be asked for an id; they are not asked again until [`NodeIds::ask_again`].
+    away: Option<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -73,7 +75,7 @@ impl NodeIds {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Given { next: FIRST, nodes: BTreeMap::new() },
             Err(cause) => return Err(Error::File { what: "node ids", path, cause }),
         };
-        Ok(NodeIds { path, given, shared })
+        Ok(NodeIds { path, given, shared, away: None })
     }
 
     /// The id of the node with this name: `wanted`, its former one, or a new one. A given id belongs to the cluster's
@@ -106,6 +108,33 @@ impl NodeIds {
         }
         self.write()?;
         Ok(id)
+    }
+
+    /// The same; `None` for a node that needs a new id while those who give it cannot be reached.
+    ///
+    /// # Errors
+    /// The file cannot be written; an id that others know as another node's.
+    pub(super) fn id_unless_away(&mut self, name: &str, role: Role, wanted: Option<u64>) -> Result<Option<u64>> {
+        if self.away.is_some() && wanted.is_none() && !self.given.nodes.contains_key(name) {
+            return Ok(None);
+        }
+        match self.id(name, role, wanted) {
+            Err(Error::Archive(error)) => {
+                self.away = Some(chain(&error));
+                Ok(None)
+            }
+            id => id.map(Some),
+        }
+    }
+
+    /// Why those who give ids could not be reached.
+    pub(super) fn why_away(&self) -> Option<&str> {
+        self.away.as_deref()
+    }
+
+    /// Has them asked again.
+    pub(super) fn ask_again(&mut self) {
+        self.away = None;
     }
 
     /// Where ids are shared: by whom new ones are given, the names that have none yet, and the least new id.
@@ -176,13 +205,17 @@ impl NodeIds {
     ///
     /// # Errors
     /// When they know it as another node's.
-    fn keep(&self, name: &str, id: u64) -> Result<bool> {
+    fn keep(&mut self, name: &str, id: u64) -> Result<bool> {
         let is_known = self.given.nodes.get(name).is_some_and(|known| known.shared);
-        let Some(shared) = self.shared.as_ref().filter(|_| !is_known) else { return Ok(is_known) };
+        let Some(shared) = self.shared.as_ref().filter(|_| !is_known && self.away.is_none()) else {
+            return Ok(is_known);
+        };
         match shared.keep(name, id) {
             Ok(()) => Ok(true),
             Err(Error::Archive(error)) => {
-                tracing::warn!("node ids: {name} keeps {id}, which other servers do not know yet: {error}");
+                let why = chain(&error);
+                tracing::warn!("node ids: {name} keeps {id}, which other servers do not know yet: {why}");
+                self.away = Some(why);
                 Ok(false)
             }
             Err(error) => Err(error),

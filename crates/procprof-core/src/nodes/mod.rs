@@ -25,6 +25,7 @@ pub use crate::config::THIS_SERVER_ID;
 use crate::config::{Claim, Config, NodeConfig, PidLookup, THIS_SERVER_NAME, distinct, plan};
 pub use crate::config::{Kind, Planned, Role};
 use crate::error::Result;
+use crate::settings::Settings;
 
 /// A node the caller of the server adds: the children of the demo.
 #[derive(Clone, Debug)]
@@ -137,6 +138,28 @@ impl Node {
     }
 }
 
+/// Nodes of the configuration that are not registered yet: the archive gives the ids of new ones, and is away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Their names and roles.
+    pub nodes: Vec<(String, Role)>,
+    /// Why the archive is away.
+    pub why: String,
+}
+
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.nodes.iter().take(WAITING_SHOWN).map(|(name, _)| name.as_str()).collect();
+        let more = self.nodes.len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let (names, why) = (names.join(", "), &self.why);
+        write!(f, "new nodes wait for their ids, which the archive gives: {names}{more}; {why}")
+    }
+}
+
+/// Names of nodes that wait that are shown.
+const WAITING_SHOWN: usize = 10;
+
 /// All registered nodes and their health.
 pub struct Registry {
     nodes: RwLock<Table>,
@@ -144,6 +167,7 @@ pub struct Registry {
     pushed: Mutex<Vec<Arc<Node>>>,
     health: Mutex<BTreeMap<u64, Health>>,
     ids: Mutex<NodeIds>,
+    waiting: Mutex<Option<Waiting>>,
     extra: Vec<ExtraNode>,
     /// Counts changes of the nodes.
     generation: watch::Sender<u64>,
@@ -169,6 +193,7 @@ impl Registry {
             pushed: Mutex::default(),
             health: Mutex::default(),
             ids: Mutex::new(NodeIds::open(data, shared)?),
+            waiting: Mutex::default(),
             extra,
             generation: watch::Sender::new(0),
             discovered: Mutex::default(),
@@ -177,7 +202,8 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Registers the nodes of a (new) configuration; ids and health of those that stay are kept.
+    /// Registers the nodes of a (new) configuration; ids and health of those that stay are kept. New ones that cannot
+    /// get an id now are [`Registry::waiting`].
     ///
     /// # Errors
     /// The id file cannot be written.
@@ -185,17 +211,77 @@ impl Registry {
         let extra = self.extra.iter().map(|node| Claim { name: &node.name, id: node.id, place: "" });
         distinct(extra.chain(config.nodes.iter().map(Claim::from_node)))?;
         let mut ids = lock(&self.ids);
-        let mut nodes = Vec::new();
+        ids.ask_again();
+        let (mut nodes, mut waiting) = (Vec::new(), Vec::new());
         for extra in &self.extra {
-            nodes.push(Arc::new(extra_node(extra, ids.id(&extra.name, extra.role, extra.id)?, config)));
+            match ids.id_unless_away(&extra.name, extra.role, extra.id)? {
+                Some(id) => nodes.push(Arc::new(extra_node(extra, id, config))),
+                None => waiting.push((extra.name.clone(), extra.role)),
+            }
         }
         for node in &config.nodes {
-            nodes.push(Arc::new(configured(node, ids.id(&node.name, node.role, node.id)?, config)));
+            match ids.id_unless_away(&node.name, node.role, node.id)? {
+                Some(id) => nodes.push(Arc::new(configured(node, id, config))),
+                None => waiting.push((node.name.clone(), node.role)),
+            }
         }
-        self.add_discovered(&mut nodes, &mut ids, config)?;
+        self.add_discovered(&mut nodes, &mut ids, config, &mut waiting)?;
+        let why = ids.why_away().unwrap_or_default().to_owned();
+        self.set_waiting((!waiting.is_empty()).then_some(Waiting { nodes: waiting, why }));
         let this_server = Arc::new(this_server(config, address));
         self.list(&ids, nodes, config.cluster.clone(), this_server);
         Ok(())
+    }
+
+    /// Registers the nodes of the configuration that is in effect at the end, whoever replaces it meanwhile.
+    ///
+    /// # Errors
+    /// [`Registry::configure`]'s.
+    pub fn follow(&self, settings: &Settings) -> Result<()> {
+        loop {
+            let config = settings.config();
+            self.configure(&config, &settings.bound.to_string())?;
+            if Arc::ptr_eq(&config, &settings.config()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The nodes that wait for their ids, if some do.
+    pub fn waiting(&self) -> Option<Waiting> {
+        lock(&self.waiting).clone()
+    }
+
+    fn set_waiting(&self, waiting: Option<Waiting>) {
+        let mut known = lock(&self.waiting);
+        if let Some(waiting) = waiting.as_ref().filter(|waiting| known.as_ref() != Some(waiting)) {
+            tracing::warn!("{waiting}");
+        }
+        *known = waiting;
+    }
+
+    /// Registers the nodes that wait for their ids, if these can be had now; whether there are such.
+    ///
+    /// # Errors
+    /// They cannot be had, or the id file cannot be written.
+    pub fn number_waiting(&self, settings: &Settings) -> Result<bool> {
+        let Some(waiting) = self.waiting() else { return Ok(false) };
+        self.ids_of(&waiting.nodes)?;
+        self.follow(settings)?;
+        Ok(true)
+    }
+
+    /// The ids of several nodes, former ones or new ones.
+    fn ids_of(&self, nodes: &[(String, Role)]) -> Result<Vec<u64>> {
+        // Nobody waits for ids while a storage of others is asked for new ones.
+        let unknown = lock(&self.ids).unknown(nodes);
+        let mut numbers = HashMap::new();
+        if let Some((shared, names, first)) = unknown {
+            for name in names {
+                numbers.insert(name.clone(), shared.number(&name, first)?);
+            }
+        }
+        lock(&self.ids).several(nodes, &numbers)
     }
 
     /// Has what depends on the nodes begin anew.

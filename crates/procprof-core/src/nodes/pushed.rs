@@ -3,7 +3,7 @@
 //! They are numbered under names that stay when a host is renamed: `host ID` and `host ID/SERVICE`. The names that are
 //! shown are `HOST` and `HOST/SERVICE`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Node, Registry, Role, lock};
@@ -39,15 +39,7 @@ impl Registry {
     /// The id file cannot be written, or ids are shared and there is no new one.
     pub(crate) fn pushed_ids(&self, nodes: &[PushedBy]) -> Result<Vec<u64>> {
         let named: Vec<(String, Role)> = nodes.iter().map(|node| (node.key(), node.role())).collect();
-        // Nobody waits for ids while a storage of others is asked for new ones.
-        let unknown = lock(&self.ids).unknown(&named);
-        let mut numbers = HashMap::new();
-        if let Some((shared, names, first)) = unknown {
-            for name in names {
-                numbers.insert(name.clone(), shared.number(&name, first)?);
-            }
-        }
-        lock(&self.ids).several(&named, &numbers)
+        self.ids_of(&named)
     }
 
     /// Forgets pushed nodes that have no profiles.

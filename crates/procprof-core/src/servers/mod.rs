@@ -226,7 +226,10 @@ impl Servers {
     /// What keeps this server from sharing nodes with others.
     pub fn problem(&self) -> Option<String> {
         let state = self.lock();
-        let error = state.error.clone()?;
+        let Some(error) = state.error.clone() else {
+            drop(state);
+            return self.registry.waiting().map(|waiting| waiting.to_string());
+        };
         Some(match state.is_unseen {
             true => format!("no heartbeat could be written, so other servers may capture the same nodes: {error}"),
             false => error,

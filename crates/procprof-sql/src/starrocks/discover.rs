@@ -111,14 +111,7 @@ fn register(sql: &Arc<Sql>, frontend: &Frontend, nodes: Vec<Discovered>) -> Resu
     if !sql.registry.discover(&frontend.cluster, nodes) {
         return Ok(());
     }
-    loop {
-        let config = sql.config();
-        sql.registry.configure(&config, &sql.settings.bound.to_string()).map_err(|error| error.to_string())?;
-        // A configuration that was read meanwhile must not be undone.
-        if Arc::ptr_eq(&config, &sql.config()) {
-            break;
-        }
-    }
+    sql.registry.follow(&sql.settings).map_err(|error| error.to_string())?;
     sql.registry.changed();
     tracing::info!("cluster {}: {count} nodes", frontend.cluster);
     Ok(())

@@ -127,6 +127,9 @@ impl View {
                         button type="submit" { (t!("Find")) }
                     }
                 }
+                @if let Some(waiting) = self.web.registry.waiting() {
+                    p class="notice bad" { (t!("Not captured yet:")) " " (waiting) }
+                }
                 div id="jobs" data-refresh { (running(&self.web, &self.principal, None, "/")) }
                 @if self.principal.operates() { (self.capture()) }
                 div id="nodes" data-refresh { (self.table()) }
