@@ -428,11 +428,28 @@ async fn the_archive_answers_for_what_is_gone_and_gaps_are_told() {
     let scale = seconds(&b) as f64 / seconds(&a) as f64;
     assert_eq!(functions(&mut client, DIFF, &call).await, difference([&a, &b], scale));
 
-    // A file that cannot be read: what only it has is missing, and it is named.
+    // Samples that cannot be read: their functions are missing, and the file is named, again and again.
     let archive = archive_of(&server);
+    let parts: Vec<_> = archive.parts().unwrap().whole.into_keys().collect();
+    for part in &parts {
+        archive.objects().put(&part.path(Table::Samples), b"PAR1 no more").unwrap();
+    }
+    let call = format!("timeline('*', 'cpu', '{from}', '{to}', '1d', 'function')");
+    for _ in 0..2 {
+        let found = lines(&mut client, &format!("SELECT series, value FROM {call} ORDER BY series DESC")).await;
+        let hot: i64 = all[8..].iter().map(|made| made.hot * 1_000_000).sum();
+        assert_eq!(found[0], format!("hot {hot}"), "{found:?}");
+        let told = warnings(&mut client).await;
+        assert_eq!(told.len(), parts.len(), "{told:?}");
+        assert!(
+            told.iter().all(|text| text.contains("a file of the archive cannot be read, so functions")),
+            "{told:?}"
+        );
+    }
+
+    // A file that cannot be read: what only it has is missing, and it is named.
     client.disconnect().await.unwrap();
     let data = server.stop().await;
-    let parts: Vec<_> = archive.parts().unwrap().whole.into_keys().collect();
     for part in &parts {
         archive.objects().put(&part.path(Table::Profiles), b"PAR1 no more").unwrap();
     }

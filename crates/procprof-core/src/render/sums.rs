@@ -95,10 +95,10 @@ pub struct Grouping<'a> {
 }
 
 /// What was read of the functions of archived profiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FunctionsRead {
-    /// All.
-    All,
+    /// All, but for files that cannot be read, with the reasons.
+    All(Vec<String>),
     /// Nothing, as there are more groups than may be.
     None,
     /// Some, which do not count: a compaction has replaced files meanwhile. The next attempt finds the new ones.
@@ -208,7 +208,7 @@ impl Renderer {
         go_on: &dyn Fn() -> Result<(), RenderError>,
         each: &mut dyn FnMut(u32, FunctionTable) -> Result<(), RenderError>,
     ) -> Result<FunctionsRead, RenderError> {
-        let Some(parts) = &self.archive else { return Ok(FunctionsRead::All) };
+        let Some(parts) = &self.archive else { return Ok(FunctionsRead::All(Vec::new())) };
         let _slot = self.slot(go_on)?;
         let vanished = || {
             parts.changed();
@@ -216,8 +216,13 @@ impl Renderer {
         };
         let (archive, selection, mut seen) = (&parts.archive, range.selection(), HashSet::new());
         let mut groups: BTreeMap<(Part, u32), Vec<Numbered>> = BTreeMap::new();
+        let mut unreadable = Vec::new();
         for part in parts_between(parts, range, &mut Vec::new()) {
             go_on()?;
+            if let Some(why) = parts.why_broken(part) {
+                unreadable.push(why);
+                continue;
+            }
             let headers = match archive.headers_of(part, &selection) {
                 Ok(headers) => headers,
                 Err(error) if error.is_not_found() => return vanished(),
@@ -237,15 +242,23 @@ impl Renderer {
         }
         let is_stopped = || go_on().is_err();
         for ((part, group), headers) in groups {
+            if parts.why_broken(part).is_some() {
+                continue;
+            }
             let mut sum = ProfileSum::new(archive.limits(), &is_stopped);
             match sum.add_part(archive, part, &headers).and_then(|()| sum.finish()) {
                 Ok(None) => {}
                 Ok(Some(merged)) => each(group, functions(&merged.profile))?,
                 Err(error) if error.is_not_found() => return vanished(),
+                Err(procprof_archive::Error::Part { part, source }) => {
+                    let why = chain(&*source);
+                    parts.set_broken(part, why.clone());
+                    unreadable.push(why);
+                }
                 Err(error) => return Err(archive_failed(error, go_on)),
             }
         }
-        Ok(FunctionsRead::All)
+        Ok(FunctionsRead::All(unreadable))
     }
 
     /// The profiles of a range that other servers have and had not archived when they were asked: to be asked before the

@@ -137,7 +137,14 @@ impl Found<'_> {
         }
         for _ in 0..ATTEMPTS {
             match self.read_archived_functions(&mut found)? {
-                FunctionsRead::All => return Ok(found),
+                FunctionsRead::All(unreadable) => {
+                    for why in unreadable {
+                        self.call.warn(format!(
+                            "a file of the archive cannot be read, so functions are among '{OTHERS}': {why}"
+                        ));
+                    }
+                    return Ok(found);
+                }
                 FunctionsRead::Vanished => found = ArchivedFunctions::default(),
                 FunctionsRead::None => {
                     self.call.warn(format!(
