@@ -28,6 +28,7 @@ use crate::{ImageOptions, SymbolIndex};
 
 pub use fit::binary_name;
 pub(crate) use inquiry::{Answer, Inquiries};
+pub(crate) use kallsyms::begin as begin_kernel_symbols;
 pub use table::{SOURCES, SourceRow};
 pub use uploaded::WantedIndex;
 

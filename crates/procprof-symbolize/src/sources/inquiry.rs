@@ -7,6 +7,7 @@ use procprof_profile::{Addr, FileOffset, Location, LocationId, Mapping, MappingI
 
 use super::Sources;
 use super::candidate::Found;
+use super::kallsyms;
 use super::live::Live;
 use super::named::NamedBinary;
 use crate::outcome::{Failure, Proof, Source, UsedFile};
@@ -21,6 +22,8 @@ pub(crate) struct Inquiries<'p> {
     pub(crate) process_error: Option<String>,
     pub(crate) named: Vec<NamedBinary>,
     pub(crate) all: Vec<Inquiry<'p>>,
+    /// The kernel's symbols, while they are read.
+    pub(crate) kernel_symbols: Option<kallsyms::Reading>,
     pub(crate) failures: Vec<Failure>,
 }
 
@@ -161,7 +164,7 @@ impl<'p> Inquiries<'p> {
             None => (None, None),
         };
         let named = NamedBinary::all(&sources.binaries, profile);
-        Self { profile, live, process_error, named, all, failures: Vec::new() }
+        Self { profile, live, process_error, named, all, kernel_symbols: None, failures: Vec::new() }
     }
 
     /// The inquiries about one kind of memory that have something unknown.

@@ -10,7 +10,9 @@
 //! (`kernel.kptr_restrict`), they are all zero.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
 
 use procprof_process::open_regular;
 
@@ -25,8 +27,16 @@ const OWN: &str = "/proc/kallsyms";
 /// Largest extent of a symbol, in bytes: addresses far behind the last one of a module do not belong to it.
 const SYMBOL_BYTES_MAX: u64 = 1 << 20;
 
-/// Looks up kernel addresses.
-pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
+/// Symbols of the kernel that a thread reads: `/proc/kallsyms` takes the kernel some 40 ms.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    path: PathBuf,
+    proof: Proof,
+    text: JoinHandle<io::Result<String>>,
+}
+
+/// Begins to read the symbols of the kernel, if there are addresses in it.
+pub(crate) fn begin(inquiries: &mut Inquiries<'_>, sources: &Sources<'_>) {
     if inquiries.unknown_in(Memory::Kernel).next().is_none() {
         return;
     }
@@ -36,7 +46,19 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
         None if is_own => (PathBuf::from(OWN), Proof::Verified),
         None => return,
     };
-    let text = match open(&path).and_then(|file| read(file, &path)) {
+    let read_path = path.clone();
+    let text = thread::spawn(move || open(&read_path).and_then(|file| read(file, &read_path)));
+    inquiries.kernel_symbols = Some(Reading { path, proof, text });
+}
+
+/// Looks up kernel addresses.
+pub(super) fn ask(inquiries: &mut Inquiries<'_>, _sources: &mut Sources<'_>) {
+    let Some(Reading { path, proof, text }) = inquiries.kernel_symbols.take() else { return };
+    // Others may have known all addresses meanwhile.
+    if inquiries.unknown_in(Memory::Kernel).next().is_none() {
+        return;
+    }
+    let text = match text.join().unwrap_or_else(|_| Err(io::Error::other("not read to its end"))) {
         Ok(text) => text,
         Err(error) => return inquiries.fail(Source::Kallsyms, format!("{}: {error}", path.display())),
     };
@@ -57,7 +79,7 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     }
 }
 
-fn open(path: &Path) -> std::io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     if path == Path::new(OWN) { File::open(path) } else { open_regular(path) }
 }
 

@@ -10,7 +10,7 @@ use self::lines::FunctionWriter;
 use self::release::{release_answers, release_images};
 pub use self::wanted::WantedShare;
 use crate::outcome::{MappingOutcome, Outcome, Proof};
-use crate::sources::{Answer, Inquiries, SOURCES, Sources};
+use crate::sources::{Answer, Inquiries, SOURCES, Sources, begin_kernel_symbols};
 use crate::{Error, Frame, Resolved, Result};
 
 /// Fills in functions, files, lines and inlined frames of all locations that have none.
@@ -23,6 +23,7 @@ pub fn symbolize_profile(profile: Profile, sources: &mut Sources<'_>) -> Result<
         return Err(Error::NotAdjusted);
     }
     let mut inquiries = Inquiries::from_profile(&profile, sources);
+    begin_kernel_symbols(&mut inquiries, sources);
     for row in SOURCES {
         (row.ask)(&mut inquiries, sources);
     }
