@@ -1,6 +1,6 @@
 //! [`Archive`]: its parts, their profiles, sums of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use foldhash::HashMap;
@@ -134,6 +134,19 @@ impl Archive {
     pub fn parts_of_hour(&self, hour: Hour) -> Result<Vec<Part>> {
         let parts = self.parts_of(Some(hour.day()))?.whole.into_keys();
         Ok(parts.filter(|part| part.start() <= hour.start() && hour.end() <= part.end()).collect())
+    }
+
+    /// Those of the parts that the archive has had and that compaction has replaced or dropped.
+    ///
+    /// # Errors
+    /// The storage's, or a change that cannot be read.
+    pub fn were_replaced(&self, parts: &BTreeSet<Part>) -> Result<BTreeSet<Part>> {
+        let days: BTreeSet<Hour> = parts.iter().map(|part| part.hour.day()).collect();
+        let mut replaced = BTreeSet::new();
+        for day in days {
+            replaced.extend(names_used(&*self.objects, day)?.into_iter().filter(|part| parts.contains(part)));
+        }
+        Ok(replaced)
     }
 
     /// The part that a writer writes next for an hour: no part of the hour has had its name.

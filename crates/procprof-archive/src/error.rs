@@ -5,7 +5,7 @@ use procprof_profile::ProfileId;
 use crate::Part;
 
 /// Result with this crate's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an archive was not read or written.
 #[derive(Debug, thiserror::Error)]

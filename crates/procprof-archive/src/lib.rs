@@ -56,6 +56,7 @@
 //! ```
 
 mod archive;
+mod cells;
 mod changes;
 mod check;
 mod compact;
@@ -78,6 +79,7 @@ mod tree;
 mod write;
 
 pub use archive::{Archive, KindSums, Listed, Numbered, Parts};
+pub use cells::Cell;
 pub use check::PartCheck;
 pub use compact::{CompactLimits, Compacted, FrameNames, NamedFrame};
 pub use error::{Error, Result};

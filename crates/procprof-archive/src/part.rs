@@ -58,6 +58,11 @@ impl Part {
         Part { hour, span: Span::Hour, writer, number }
     }
 
+    /// The day of its profiles, as in its name: `2026-11-24`.
+    pub fn date(&self) -> String {
+        self.hour.date().trim_start_matches("date=").to_owned()
+    }
+
     /// The first moment that its profiles may be of.
     pub fn start(&self) -> Nanos {
         self.hour.start()
@@ -77,13 +82,13 @@ impl Part {
     }
 
     /// Its name, which the paths of its files have in common: `date=2026-11-24/hour=15/00d1c5f0a9b37e42-0000`.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let hour = if self.span == Span::Day { 24 } else { self.hour.of_day() };
         format!("{}/hour={hour:02}/{}-{:04}", self.hour.date(), self.writer, self.number)
     }
 
-    /// The part of a name.
-    pub(crate) fn from_name(name: &str) -> Option<Part> {
+    /// The part of a name; `None` if it is none.
+    pub fn from_name(name: &str) -> Option<Part> {
         let mut steps = name.split('/');
         let (date, hour, file) = (steps.next()?, steps.next()?, steps.next()?);
         let (writer, number) = file.split_once('-')?;

@@ -153,6 +153,16 @@ impl TableFile {
         filter: &dyn Fn(&Group<'_>) -> bool,
         each: &mut dyn FnMut(&Rows<'_>) -> Result<()>,
     ) -> Result<()> {
+        self.read_for(columns, filter, each)
+    }
+
+    /// The same for a callback with errors of its own.
+    pub(crate) fn read_for<E: From<Error>>(
+        &self,
+        columns: &[&'static str],
+        filter: &dyn Fn(&Group<'_>) -> bool,
+        each: &mut dyn FnMut(&Rows<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let options = ArrowReaderOptions::new().with_schema(self.arrow_schema()?);
         let arrow = self.guarded(|| ArrowReaderMetadata::try_new(Arc::clone(&self.metadata), options))?;
         let roots: Vec<usize> = columns.iter().filter_map(|name| arrow.schema().index_of(name).ok()).collect();
@@ -178,7 +188,7 @@ impl TableFile {
             }
             if i64::try_from(rows) != Ok(group.num_rows()) {
                 let why = format!("{rows} rows in a row group of {}", group.num_rows());
-                return Err(Error::malformed(&self.path, why));
+                return Err(Error::malformed(&self.path, why).into());
             }
         }
         Ok(())
@@ -393,6 +403,12 @@ impl Rows<'_> {
     /// The entries of a map of numbers in a row.
     pub(crate) fn integer_map(&self, column: &str, row: usize) -> Result<Vec<(String, i64)>> {
         self.map(column, row, |values: &Int64Array, at| values.value(at))
+    }
+
+    /// Whether a row has no value in a column.
+    pub(crate) fn is_missing(&self, column: &str, row: usize) -> Result<bool> {
+        let found = self.batch.column_by_name(column).ok_or_else(|| self.wrong(column, "is missing"))?;
+        Ok(found.is_null(row))
     }
 
     /// An error of a column.

@@ -1,7 +1,10 @@
 //! What is written is read back: sums, stacks, names.
 
+use std::collections::HashMap;
+
 use procprof_archive::{
-    Error, Hour, ObjectFolder, Part, PartLimits, PartWriter, ProfileSum, ReadLimits, Selection, Table, Writer,
+    Cell, Error, Hour, KindSums, ObjectFolder, Part, PartLimits, PartWriter, ProfileSum, ReadLimits, Selection, Table,
+    Writer,
 };
 use procprof_profile::merge::merge;
 use procprof_profile::{Nanos, Profile};
@@ -73,6 +76,36 @@ fn a_list_has_what_the_headers_have() {
         assert_eq!((&listed.profile_type, &*listed.cluster), (&identity.profile_type, &*header.meta.cluster));
         assert_eq!(listed.samples, header.samples);
     }
+}
+
+#[test]
+fn rows_are_those_of_the_tables() {
+    let (_folder, archive) = archive(&some_profiles());
+    let part = part(0);
+    let mut sums: HashMap<i64, KindSums> = HashMap::new();
+    let column = |name: &str| Table::Samples.columns().iter().position(|column| column.name == name).unwrap();
+    let (kind, profile, stack, value) = (column("kind"), column("profile"), column("stack"), column("value"));
+    let mut each = |cells: &[Cell<'_>]| {
+        let (Cell::Text(kind), Cell::Integer(profile), Cell::Integer(stack), Cell::Integer(value)) =
+            (&cells[kind], &cells[profile], &cells[stack], &cells[value])
+        else {
+            panic!("{cells:?}")
+        };
+        assert!(part.ids().contains(profile) && part.ids().contains(stack), "{cells:?}");
+        *sums.entry(*profile).or_default().entry((*kind).to_owned()).or_default() += i128::from(*value);
+        Ok::<(), Error>(())
+    };
+    archive.rows(part, Table::Samples, &mut each).unwrap();
+    assert_eq!(sums, archive.sums(part).unwrap().into_iter().collect());
+
+    // The first stack is the root, which has no frame; an error of the caller ends it.
+    let mut seen = Vec::new();
+    let ended = archive.rows(part, Table::Stacks, &mut |cells| {
+        seen.push(cells[3] == Cell::Missing);
+        if seen.len() == 2 { Err(Error::Stopped) } else { Ok(()) }
+    });
+    assert!(matches!(ended, Err(Error::Stopped)));
+    assert_eq!(seen, [true, false]);
 }
 
 #[test]
