@@ -33,6 +33,7 @@ procprof archive stats archive                          # profiles and bytes by 
 procprof archive verify --data procprof-data archive    # tables against each other, sums against the pprof files
 procprof archive rebuild --data procprof-data archive   # replaces what verify finds wrong; the server must not run
 procprof archive compact archive --days-max 90          # merges the hours of closed days, drops what is older
+procprof archive load archive mysql://me@db/profiles     # into the tables of a database, see engines.md#loading
 procprof archive merge archive --type cpu --node be1 --from 2026-11-24T15:00:00Z -o sum.pb.gz
 procprof report -top sum.pb.gz
 ```

@@ -1,6 +1,7 @@
 //! `procprof archive`: profiles as Parquet files that other engines read.
 
 mod ddl;
+mod load;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use procprof_server::{Config, archive_writer, compact, export, rebuild, verify};
 use procprof_store::{Store, StoreOptions};
 
 use self::ddl::Engine;
+use self::load::LoadArgs;
 use crate::output::print;
 
 /// Findings and failures that are printed, at most.
@@ -38,6 +40,9 @@ pub(crate) enum ArchiveCommand {
     /// Merge the parts of each closed day, and drop what exceeds the limits; one at a time, and it may be killed at any
     /// moment. Exits with status 1 when a part cannot be read
     Compact(CompactArgs),
+    /// Load the parts of an archive that a database does not have into its tables, and remove those that the archive has
+    /// no more; exits with status 1 when some cannot be loaded. It may be killed at any moment
+    Load(LoadArgs),
     /// Print the statements that make the views of docs/engines.md over an archive, for another engine
     Ddl(DdlArgs),
 }
@@ -153,6 +158,7 @@ pub(crate) fn run(command: &ArchiveCommand) -> Result<ExitCode> {
         ArchiveCommand::Rebuild(arguments) => run_rebuild(arguments),
         ArchiveCommand::Merge(arguments) => merge(arguments),
         ArchiveCommand::Compact(arguments) => run_compact(arguments),
+        ArchiveCommand::Load(arguments) => load::run(arguments),
         ArchiveCommand::Ddl(arguments) => {
             let text = ddl::ddl(arguments.engine, &place(&arguments.archive)?, arguments.statements)?;
             print(text)?;

@@ -11,6 +11,7 @@ mod exposure;
 mod harness;
 mod jeprof;
 mod jvm;
+mod load;
 mod mysql;
 mod naming;
 mod node;

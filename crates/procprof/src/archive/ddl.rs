@@ -9,7 +9,7 @@ const PAGE: &str = include_str!("../../../../docs/engines.md");
 /// What stands for the archive on the page.
 const ARCHIVE: &str = "ARCHIVE";
 
-/// An engine that reads Parquet.
+/// An engine that reads Parquet, or tables that an archive is loaded into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
 pub(crate) enum Engine {
@@ -17,6 +17,7 @@ pub(crate) enum Engine {
     ClickHouse,
     DataFusion,
     Databend,
+    MariaDb,
     Spark,
     StarRocks,
     Trino,
@@ -30,6 +31,7 @@ impl Engine {
             Engine::ClickHouse => "ClickHouse",
             Engine::DataFusion => "DataFusion",
             Engine::Databend => "Databend",
+            Engine::MariaDb => "MariaDB and MySQL",
             Engine::Spark => "Spark",
             Engine::StarRocks => "StarRocks",
             Engine::Trino => "Trino",
