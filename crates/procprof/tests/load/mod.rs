@@ -4,8 +4,10 @@
 
 #[path = "../../../procprof-archive/tests/engines/document.rs"]
 mod document;
+mod errors;
 #[path = "../../../procprof-archive/tests/engines/expected.rs"]
 mod expected;
+mod kills;
 #[path = "../../../procprof-archive/tests/engines/made.rs"]
 mod made;
 mod mariadb;
@@ -13,11 +15,9 @@ mod proxy;
 mod stand_in;
 mod starrocks;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
 
 use procprof_archive::{
     Archive, Cell, CompactLimits, Hour, Identity, ObjectFolder, Part, PartLimits, PartWriter, ReadLimits, Table, Writer,
@@ -26,8 +26,7 @@ use procprof_profile::{Nanos, ProfileBuilder, ProfileId, ProfileType};
 
 use self::made::Made;
 use self::mariadb::{Client, MariaDb, PASSWORD};
-use self::proxy::Proxy;
-use crate::harness::{PATIENCE, folder, procprof, text};
+use crate::harness::{folder, procprof, text};
 
 /// A moment after the days of all profiles here.
 const LATER: Nanos = Nanos(1_796_000_000 * 1_000_000_000);
@@ -155,6 +154,8 @@ fn mariadb_has_the_archive_and_finds_the_same() {
     assert!(first.starts_with(&format!("{parts} parts with ")), "{first}");
     assert!(first.contains(" 0 removed, 0 already there; "), "{first}");
     check_same(&archive, &mut client);
+    let analyzed = "SELECT table_name FROM mysql.innodb_table_stats WHERE database_name = 'profiles' AND n_rows > 0";
+    assert_eq!(client.rows(analyzed).len(), 6, "tables without statistics");
     document::read("mariadb", "").views.iter().for_each(|view| client.run(view));
     check_statements(&mut client, &made);
     let again = load(&archive, &server);
@@ -195,147 +196,6 @@ fn start(archive: &Path, target: &str) -> Child {
     command(archive, target).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The bytes that a load of the whole archive sends.
-fn bytes_sent(archive: &Path, server: &MariaDb, client: &mut Client) -> u64 {
-    client.run("CREATE DATABASE measured");
-    let proxy = Proxy::start(server.address(), u64::MAX);
-    let target = target(proxy.address).replace("/profiles", "/measured");
-    let output = start(archive, &target).wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
-    client.run("DROP DATABASE measured");
-    proxy.sent()
-}
-
-/// Kills a load when it has sent so many bytes, unless it ends before. What is there is whole then, for a client that
-/// knows of no load. Whether it was killed.
-fn kill_at(archive: &Path, server: &MariaDb, client: &mut Client, bytes: u64) -> bool {
-    let proxy = Proxy::start(server.address(), bytes);
-    let mut child = start(archive, &target(proxy.address));
-    if !proxy.is_stopped() {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
-        return false;
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop(proxy);
-    let there = client.rows("SHOW TABLES").concat();
-    for table in Table::ALL {
-        let name = format!("archive_{}", table.name());
-        if !there.contains(&name) {
-            continue;
-        }
-        let listed = format!("SELECT coalesce(sum(`{}`), 0) FROM archive_parts", table.name());
-        let counts = client.rows(&format!("SELECT (SELECT count(*) FROM {name}), ({listed})")).remove(0);
-        assert_eq!(counts[0], counts[1], "{name} after {bytes} bytes");
-    }
-    true
-}
-
-#[test]
-fn a_killed_load_is_repaired_by_the_next() {
-    let folder = folder();
-    let archive = folder.path().join("archive");
-    made::write(&archive);
-    let mut server = MariaDb::start();
-    let mut client = server.client("profiles");
-    let whole = bytes_sent(&archive, &server, &mut client);
-    for fifths in 0..5 {
-        client.run("DROP DATABASE profiles");
-        client.run("CREATE DATABASE profiles");
-        client.run("USE profiles");
-        assert!(kill_at(&archive, &server, &mut client, 300 + whole * fifths / 5));
-        load(&archive, &server);
-        check_same(&archive, &mut client);
-    }
-    // Parts that are replaced by those of days, one of which is there already when a later load is killed.
-    compact(&archive, None);
-    let whole = bytes_sent(&archive, &server, &mut client);
-    let killed = (0..10).take_while(|tenths| kill_at(&archive, &server, &mut client, 300 + whole * tenths / 10));
-    assert!(killed.count() > 4);
-    load(&archive, &server);
-    check_same(&archive, &mut client);
-}
-
-#[test]
-fn a_killed_load_is_repaired_where_there_are_no_transactions() {
-    let folder = folder();
-    let archive = folder.path().join("archive");
-    made::write(&archive);
-    let mut server = MariaDb::start();
-    let mut client = server.client("profiles");
-    let whole = bytes_sent(&archive, &server, &mut client);
-    load(&archive, &server);
-    for name in client.rows("SHOW TABLES").concat() {
-        client.run(&format!("ALTER TABLE {name} ENGINE = Aria"));
-        client.run(&format!("DELETE FROM {name}"));
-    }
-    let rows = "SELECT (SELECT count(*) FROM archive_frames) - (SELECT sum(frames) FROM archive_parts)";
-    let proxy = Proxy::start(server.address(), whole / 2);
-    let mut child = start(&archive, &target(proxy.address));
-    assert!(proxy.is_stopped());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop(proxy);
-    assert_ne!(client.rows(rows), [["0"]], "no part was half loaded");
-    load(&archive, &server);
-    check_same(&archive, &mut client);
-}
-
-#[test]
-fn a_server_is_reached_by_tls() {
-    let folder = folder();
-    let archive = folder.path().join("archive");
-    write_texts(&archive, &["one"]);
-    let written = |name: &str| {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-        let (certificate, key) = (folder.path().join(name), folder.path().join(format!("{name}.key")));
-        std::fs::write(&certificate, made.cert.pem()).unwrap();
-        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-        (certificate, key)
-    };
-    let ((certificate, key), (other, _)) = (written("server.pem"), written("other.pem"));
-    let options = [format!("--ssl-cert={}", certificate.display()), format!("--ssl-key={}", key.display())];
-    let mut server = MariaDb::start_with(&options);
-    let mut client = server.client("profiles");
-    client.run("ALTER USER loader@'%' REQUIRE SSL");
-    let target = target(server.address());
-    let with = |certificates: &Path| command(&archive, &target).arg("--ca-file").arg(certificates).output().unwrap();
-    let plain = fails(&command(&archive, &target).output().unwrap());
-    assert!(plain.contains("Access denied for user 'loader'"), "{plain}");
-    let untrusted = fails(&with(&other));
-    assert!(untrusted.contains("certificate"), "{untrusted}");
-    let output = with(&certificate);
-    assert!(output.status.success(), "{}", text(&output));
-    check_same(&archive, &mut client);
-}
-
-#[test]
-fn loads_wait_for_one_another_and_follow_compaction() {
-    let folder = folder();
-    let archive = folder.path().join("archive");
-    made::write(&archive);
-    let mut server = MariaDb::start();
-    let mut client = server.client("profiles");
-    let proxy = Proxy::start(server.address(), bytes_sent(&archive, &server, &mut client) / 2);
-    let first = start(&archive, &target(proxy.address));
-    assert!(proxy.is_stopped());
-    let second = start(&archive, &target(server.address()));
-    let waits = "SELECT count(*) FROM information_schema.processlist WHERE state = 'User lock'";
-    let begun = Instant::now();
-    while client.rows(waits) != [["1"]] {
-        assert!(begun.elapsed() < PATIENCE, "the second load does not wait");
-    }
-    // The parts that the first one has listed are gone when it goes on.
-    compact(&archive, None);
-    proxy.resume();
-    for child in [first, second] {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
-    }
-    check_same(&archive, &mut client);
-}
-
 /// An archive with a part whose functions and labels have these texts.
 fn write_texts(archive: &Path, texts: &[&str]) {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
@@ -358,113 +218,4 @@ fn write_texts(archive: &Path, texts: &[&str]) {
     let mut writer = PartWriter::new(PartLimits::default());
     writer.add(identity, profile).unwrap();
     writer.write(&objects, Part::of_hour(hour, Writer(0xd), 0)).unwrap();
-}
-
-#[test]
-fn any_text_comes_back_as_it_was() {
-    let folder = folder();
-    let archive = folder.path().join("archive");
-    let long = format!("std::map<{}>", "std::pair<int, 😀>, ".repeat(60_000));
-    let texts = [
-        "it's",
-        "\"double\"",
-        "back\\slash\\",
-        "\\'; DROP TABLE archive_frames; -- ",
-        "nul\0in",
-        "line\r\nend\t",
-        "\x1a",
-        "😀 four bytes",
-        "trailing ",
-        "trailing",
-        "Case",
-        "case",
-        "e\u{301}",
-        "é",
-        "%_",
-        "NULL",
-        &long,
-    ];
-    let alike = ["one", "two"].map(|end| format!("{}{end}", "ns::".repeat(1000)));
-    let texts: Vec<&str> = texts.into_iter().chain(alike.iter().map(String::as_str)).collect();
-    write_texts(&archive, &texts);
-    let mut server = MariaDb::start();
-    let mut client = server.client("profiles");
-    client.run("SET GLOBAL max_allowed_packet = 1048576");
-    let target = target(server.address());
-    let refused = fails(&command(&archive, &target).output().unwrap());
-    let expected = "table archive_frames: column function: row ";
-    assert!(refused.contains(expected) && refused.contains("the server takes 1048"), "{refused}");
-    assert!(refused.starts_with("0 parts with 0 rows loaded"), "{refused}");
-    client.run("SET GLOBAL max_allowed_packet = 16777216");
-    load(&archive, &server);
-    check_same(&archive, &mut client);
-    for text in &texts {
-        let found = client.rows(&format!(
-            "SELECT count(*) FROM archive_frames WHERE `function` = CONVERT(x'{}' USING utf8mb4)",
-            text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>()
-        ));
-        assert_eq!(found, [["1"]], "{text:.40}");
-    }
-    // Groups tell apart what is alike at its beginning, and what other collations take for the same.
-    document::read("mariadb", "").views.iter().for_each(|view| client.run(view));
-    let groups = "SELECT function_name, sum(value) FROM self_values WHERE kind = 'cpu' GROUP BY function_name";
-    let found: BTreeSet<Vec<String>> = client.rows(groups).into_iter().collect();
-    assert_eq!(found, texts.iter().map(|text| vec![(*text).to_owned(), "255".to_owned()]).collect());
-}
-
-#[test]
-fn what_is_wrong_is_named() {
-    let folder = folder();
-    let archive = folder.path().join("archive");
-    made::write(&archive);
-    let mut server = MariaDb::start();
-    let mut client = server.client("profiles");
-    let target = target(server.address());
-    let run = |archive: &Path, target: &str| command(archive, target).output().unwrap();
-
-    let wrong = fails(&command(&archive, &target).env("PROCPROF_LOAD_PASSWORD", "hunter2").output().unwrap());
-    assert!(wrong.contains("Access denied for user 'loader'") && wrong.contains(&target), "{wrong}");
-    assert!(!wrong.contains("hunter2"), "{wrong}");
-    let file = folder.path().join("password");
-    std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
-    let none = target.replace("/profiles", "/nowhere");
-    let mut by_file = command(&archive, &none);
-    let by_file = by_file.env_remove("PROCPROF_LOAD_PASSWORD").arg("--password-file").arg(&file);
-    let wrong = fails(&by_file.output().unwrap());
-    assert!(wrong.contains("Unknown database 'nowhere'"), "{wrong}");
-    let missing = folder.path().join("missing");
-    let wrong = fails(&run(&missing, &target));
-    assert!(wrong.contains(&missing.display().to_string()), "{wrong}");
-    let wrong = fails(&run(&archive, "mysql://loader:hunter2@127.0.0.1/profiles"));
-    assert!(wrong.contains("--password-file") && !wrong.contains("hunter2"), "{wrong}");
-    let mut with_tls = command(&archive, &target);
-    let authority = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem();
-    let certificates = folder.path().join("ca.pem");
-    std::fs::write(&certificates, authority).unwrap();
-    let wrong = fails(&with_tls.arg("--ca-file").arg(&certificates).output().unwrap());
-    assert!(wrong.contains("the server offers no TLS"), "{wrong}");
-
-    client.run("CREATE TABLE archive_stacks (stack BIGINT NOT NULL, `date` DATE NOT NULL)");
-    let wrong = fails(&run(&archive, &target));
-    assert!(wrong.contains("table archive_stacks: column up is missing"), "{wrong}");
-    client.run("DROP TABLE archive_stacks");
-
-    // A part that cannot be read is named, and the others are loaded.
-    let part = *opened(&archive).parts().unwrap().whole.keys().next().unwrap();
-    let path = archive.join(part.path(Table::Samples));
-    let intact = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &intact[..intact.len() - 20]).unwrap();
-    let output = run(&archive, &target);
-    let wrong = fails(&output);
-    assert!(wrong.contains(&format!("failed: {}: {}: ", part.name(), part.path(Table::Samples))), "{wrong}");
-    let parts = opened(&archive).parts().unwrap().whole.len();
-    assert!(wrong.contains(&format!("{} parts with ", parts - 1)), "{wrong}");
-    std::fs::write(&path, &intact).unwrap();
-    let repaired = load(&archive, &server);
-    assert!(repaired.starts_with("1 parts with "), "{repaired}");
-    check_same(&archive, &mut client);
-
-    client.run("DROP TABLE archive_labels");
-    let wrong = fails(&run(&archive, &target));
-    assert!(wrong.contains("table archive_labels is missing"), "{wrong}");
 }

@@ -1,5 +1,5 @@
-//! A stand-in for a StarRocks cluster: a frontend over the MySQL protocol and HTTP, and a backend over HTTP, as StarRocks
-//! documents them. Rows are kept as JSON by their primary key.
+//! A stand-in for a StarRocks cluster: a frontend over the MySQL protocol and HTTP, and a backend over HTTP, as
+//! StarRocks documents them. Rows are kept as JSON by their primary key.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,6 +17,8 @@ pub(super) const LOGIN: (&str, &str) = ("loader", super::mariadb::PASSWORD);
 /// What goes wrong with the next load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
+    /// Nothing.
+    None,
     /// The rows are there, the answer is not.
     LostAnswer,
     /// The same, and the job runs for a while.
@@ -27,6 +29,8 @@ pub(super) enum Fault {
     Status500,
     /// The load fails.
     Fail,
+    /// Nothing happens any more; [`State::hangs`] says so.
+    Hang,
 }
 
 /// A table as it was made.
@@ -46,6 +50,8 @@ pub(super) struct State {
     pub(super) parts: BTreeMap<i64, String>,
     pub(super) labels: BTreeSet<String>,
     pub(super) faults: VecDeque<Fault>,
+    /// Whether a load hangs.
+    pub(super) hangs: bool,
     /// Answers that a job of a label runs.
     running: u32,
     pub(super) loads: u32,
@@ -156,6 +162,7 @@ fn take_rows(mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()>
     let (status, answer) = load(&head, &body, state);
     match answer {
         Some(answer) => respond(&mut stream, status, "", &answer),
+        None if state.lock().unwrap().hangs => reader.read_to_end(&mut Vec::new()).map(|_| ()),
         None => Ok(()),
     }
 }
@@ -184,6 +191,10 @@ fn load(head: &Head, body: &[u8], state: &Mutex<State>) -> (&'static str, Option
     let fault = state.faults.pop_front();
     match fault {
         Some(Fault::Status500) => return ("500 Internal Server Error", Some("out of memory".to_owned())),
+        Some(Fault::Hang) => {
+            state.hangs = true;
+            return ("", None);
+        }
         Some(Fault::Fail) => {
             let answer = "{\"Status\":\"Fail\",\"Message\":\"too many versions\",\"NumberLoadedRows\":0}";
             return ("200 OK", Some(answer.to_owned()));

@@ -1,15 +1,16 @@
 //! `archive load` by stream load, into a stand-in: StarRocks itself is not run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use procprof_archive::{Cell, Part, Table};
 use serde_json::Value;
 
 use super::stand_in::{Fault, StandIn};
-use super::{command, compact, fails, made, opened};
-use crate::harness::{folder, text};
+use super::{command, compact, fails, made, opened, start};
+use crate::harness::{PATIENCE, folder, text};
 
 fn target(cluster: &StandIn) -> String {
     format!("starrocks://loader@{}/profiles?http={}", cluster.mysql, cluster.http)
@@ -105,6 +106,35 @@ fn a_load_whose_answer_was_lost_takes_place_once() {
     let state = cluster.state.lock().unwrap();
     // Once more for the first answer; for the second one twice while it runs, and once when it has ended.
     assert_eq!(state.loads as usize, state.labels.len() + 4);
+}
+
+#[test]
+fn a_killed_load_is_repaired_by_the_next() {
+    let folder = folder();
+    let archive = folder.path().join("archive");
+    made::write(&archive);
+    let cluster = StandIn::start();
+    // A part has five tables.
+    cluster.state.lock().unwrap().faults.extend([Fault::None; 13].into_iter().chain([Fault::Hang]));
+    let mut child = start(&archive, &target(&cluster));
+    let begun = Instant::now();
+    while !cluster.state.lock().unwrap().hangs {
+        assert!(begun.elapsed() < PATIENCE, "the load does not come so far");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let listed = {
+        let state = cluster.state.lock().unwrap();
+        let begun: BTreeSet<i64> =
+            state.rows["archive_frames"].keys().map(|key| key[0] - key[0] % 16_777_216).collect();
+        assert!(begun.len() > state.parts.len(), "no part was half loaded");
+        state.parts.len()
+    };
+    assert_eq!(listed, 2);
+    cluster.state.lock().unwrap().hangs = false;
+    assert!(succeeds(&archive, &cluster).contains(" removed, 2 already there"));
+    check_same(&archive, &cluster);
 }
 
 #[test]

@@ -76,6 +76,9 @@ pub(super) fn run(arguments: &LoadArgs) -> Result<ExitCode> {
     let archive = super::opened(&arguments.archive)?;
     let mut database = Database::open(&target, &security)?;
     let done = mirror(&archive, &mut database, arguments.remove_unknown)?;
+    if done.loaded > 0 {
+        database.analyze()?;
+    }
     database.close()?;
     println!(
         "{} parts with {} rows loaded in {} bytes, {} removed, {} already there; {:.1} s",

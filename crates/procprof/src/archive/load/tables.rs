@@ -2,7 +2,7 @@
 //!
 //! | table | columns |
 //! |---|---|
-//! | `archive_frames`, … | those of the archive's table, `date`; before them `part` and `part_row` where it has no id of its own |
+//! | `archive_frames`, … | the archive's table, and `date`; before them `part` and `part_row` where rows have no id |
 //! | `archive_parts` | the parts that are loaded whole, each with its number of rows of each table |
 //!
 //! `part` is the first of a part's ids, which all ids of its rows give: `stack - stack % 16777216`.
@@ -123,7 +123,8 @@ fn indexes(table: Table) -> &'static [&'static str] {
         Table::Frames => &["`date`", "`function`(64)"],
         Table::Stacks => &["`date`", "`frame`"],
         Table::Labels => &["`labels`", "`date`, `key`(32)"],
-        Table::Samples => &["`date`, `type`(16), `kind`(16)", "`stack`", "`profile`"],
+        // Of a profile, the samples with a function on their stack are a range of stacks.
+        Table::Samples => &["`date`, `type`(16), `kind`(16)", "`profile`, `stack`"],
         Table::Profiles => &["`date`, `type`(16)", "`id`(36)"],
     }
 }
@@ -199,6 +200,13 @@ pub(super) fn delete(part: Part) -> Vec<String> {
         format!("DELETE FROM `{}` WHERE {by}", name(*table))
     });
     deleted.collect()
+}
+
+/// The statement that has the engine count what its optimizer goes by, if one is needed: before it has counted the rows
+/// of a load, MariaDB joins each sample with all stacks of the day.
+pub(super) fn analyze(dialect: &Dialect) -> Option<String> {
+    let names: Vec<String> = Table::ALL.iter().map(|table| format!("`{}`", name(*table))).collect();
+    (*dialect != Dialect::StarRocks).then(|| format!("ANALYZE TABLE `{PARTS}`, {}", names.join(", ")))
 }
 
 /// The statement that takes a part out of the table of parts.
