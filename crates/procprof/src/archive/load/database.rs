@@ -136,10 +136,13 @@ impl Database {
         Ok(moved)
     }
 
-    /// Loads a part; what a load that was killed has left of it is deleted before.
+    /// Loads a part. What a load that was killed has left of it is deleted before; StarRocks puts the same rows in its
+    /// place by their key, since it has no lock that keeps another load from doing the same meanwhile.
     fn add(&mut self, archive: &Archive, part: Part, moved: &mut Moved) -> Result<()> {
-        for statement in tables::delete(part) {
-            self.connection.run(&statement)?;
+        if self.stream_load.is_none() {
+            for statement in tables::delete(part) {
+                self.connection.run(&statement)?;
+            }
         }
         let mut rows = [0; 5];
         for (table, rows) in Table::ALL.into_iter().zip(&mut rows) {
