@@ -48,6 +48,8 @@ pub(super) struct State {
     pub(super) rows: BTreeMap<String, BTreeMap<Vec<i64>, Map<String, Value>>>,
     /// Names of parts that are loaded, by their first id.
     pub(super) parts: BTreeMap<i64, String>,
+    /// Those that are being loaded.
+    pub(super) begun: BTreeMap<i64, String>,
     pub(super) labels: BTreeSet<String>,
     pub(super) faults: VecDeque<Fault>,
     /// Whether a load hangs.
@@ -257,8 +259,11 @@ fn answer(statement: &str, state: &mut State) -> Option<(usize, Vec<Vec<String>>
     if statement == "SHOW TABLES" {
         return Some((1, state.tables.keys().map(|name| vec![name.clone()]).collect()));
     }
-    if statement == "SELECT `name` FROM `archive_parts`" {
-        return Some((1, state.parts.values().map(|name| vec![name.clone()]).collect()));
+    if let Some(found) = pattern("^SELECT `name` FROM `archive_parts`( WHERE `loaded` IS (NOT )?NULL)?$") {
+        let is = |what: &str| found.get(1).is_none_or(|condition| condition.as_str() == what);
+        let whole = state.parts.values().filter(|_| is(" WHERE `loaded` IS NOT NULL"));
+        let begun = state.begun.values().filter(|_| is(" WHERE `loaded` IS NULL"));
+        return Some((1, whole.chain(begun).map(|name| vec![name.clone()]).collect()));
     }
     if let Some(found) = pattern("^SHOW COLUMNS FROM `(.*)`$") {
         let Declared { columns, .. } = &state.tables[&found[1]];
@@ -272,10 +277,15 @@ fn answer(statement: &str, state: &mut State) -> Option<(usize, Vec<Vec<String>>
         let key = found[3].split(", ").map(|name| name.trim_matches('`').to_owned()).collect();
         let columns = found[2].lines().map(column).collect();
         state.tables.insert(found[1].to_owned(), Declared { columns, key });
-    } else if let Some(found) = pattern(r"^INSERT INTO `archive_parts` .* VALUES \((\d+), '(.*?)', ") {
-        state.parts.insert(number(&found[1]), found[2].to_owned());
+    } else if let Some(found) = pattern(r"^INSERT INTO `archive_parts` .* VALUES \((\d+), '(.*?)', .*, (NULL|'.*')\)$")
+    {
+        let State { parts, begun, .. } = state;
+        let (to, from) = if &found[3] == "NULL" { (begun, parts) } else { (parts, begun) };
+        from.remove(&number(&found[1]));
+        to.insert(number(&found[1]), found[2].to_owned());
     } else if let Some(found) = pattern(r"^DELETE FROM `archive_parts` WHERE `part` = (\d+)$") {
         state.parts.remove(&number(&found[1]));
+        state.begun.remove(&number(&found[1]));
     } else if let Some(found) = pattern(r"^DELETE FROM `(\w+)` WHERE `part` = (\d+)$") {
         let part = number(&found[2]);
         state.rows.entry(found[1].to_owned()).or_default().retain(|key, _| key[0] != part);

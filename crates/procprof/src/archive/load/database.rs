@@ -99,7 +99,16 @@ impl Database {
 
     /// The parts that are loaded whole.
     pub(super) fn parts(&mut self) -> Result<BTreeSet<Part>> {
-        let names: Vec<String> = self.connection.rows(&format!("SELECT `name` FROM `{PARTS}`"))?;
+        self.listed(&tables::whole_parts())
+    }
+
+    /// The parts whose load was interrupted, of which some rows may be there.
+    pub(super) fn begun_parts(&mut self) -> Result<BTreeSet<Part>> {
+        self.listed(&tables::begun_parts())
+    }
+
+    fn listed(&mut self, query: &str) -> Result<BTreeSet<Part>> {
+        let names: Vec<String> = self.connection.rows(query)?;
         let part = |name: &String| Part::from_name(name).with_context(|| format!("{PARTS}: {name:?} is no part"));
         names.iter().map(part).collect()
     }
@@ -144,13 +153,15 @@ impl Database {
                 self.connection.run(&statement)?;
             }
         }
+        // Where there are no transactions, whoever comes next knows of rows that are left behind.
+        self.connection.run(&tables::remember(part, None, &self.dialect))?;
         let mut rows = [0; 5];
         for (table, rows) in Table::ALL.into_iter().zip(&mut rows) {
             *rows = self.add_table(archive, part, table, &mut moved.bytes)?;
             moved.rows += *rows;
         }
         let now = jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S").to_string();
-        self.connection.run(&tables::remember(part, &rows, &now))
+        self.connection.run(&tables::remember(part, Some((&rows, &now)), &self.dialect))
     }
 
     fn add_table(&mut self, archive: &Archive, part: Part, table: Table, bytes: &mut u64) -> Result<u64> {

@@ -99,14 +99,14 @@ fn mirror(archive: &Archive, database: &mut Database, remove_unknown: bool) -> R
     let mut failed: BTreeSet<Part> = BTreeSet::new();
     for listing in 0..LISTINGS_MAX {
         let archived: BTreeSet<Part> = archive.parts()?.whole.into_keys().collect();
-        let loaded = database.parts()?;
+        let (loaded, begun) = (database.parts()?, database.begun_parts()?);
         if !remove_unknown {
-            check_known(archive, &archived, &loaded)?;
+            check_known(archive, &archived, loaded.union(&begun))?;
         }
         if listing == 0 {
             done.already_there = archived.intersection(&loaded).count();
         }
-        let steps = plan(&archived, &loaded, &failed);
+        let steps = plan(&archived, &loaded, &begun, &failed);
         if steps.is_empty() {
             return Ok(done);
         }
@@ -157,8 +157,8 @@ fn run_steps(
 }
 
 /// Refuses a database with parts that the archive does not know: it is probably another archive's.
-fn check_known(archive: &Archive, archived: &BTreeSet<Part>, loaded: &BTreeSet<Part>) -> Result<()> {
-    let gone: BTreeSet<Part> = loaded.difference(archived).copied().collect();
+fn check_known<'a>(archive: &Archive, archived: &BTreeSet<Part>, listed: impl Iterator<Item = &'a Part>) -> Result<()> {
+    let gone: BTreeSet<Part> = listed.filter(|part| !archived.contains(part)).copied().collect();
     let unknown: Vec<Part> = gone.difference(&archive.were_replaced(&gone)?).copied().collect();
     let Some(first) = unknown.first() else { return Ok(()) };
     bail!(

@@ -16,14 +16,20 @@ pub(super) struct Step {
     pub(super) remove: Vec<Part>,
 }
 
-/// The steps, oldest day first. A part that could not be read is not tried again; a day that has one stays as it is
+/// The steps, oldest day first, for the parts that are `loaded` whole, and those of which a load that was interrupted may
+/// have left something. A part that could not be read is not tried again; a day that has one stays as it is
 /// when something had to be removed from it, since the part may be what replaces it.
-pub(super) fn plan(archived: &BTreeSet<Part>, loaded: &BTreeSet<Part>, failed: &BTreeSet<Part>) -> Vec<Step> {
+pub(super) fn plan(
+    archived: &BTreeSet<Part>,
+    loaded: &BTreeSet<Part>,
+    begun: &BTreeSet<Part>,
+    failed: &BTreeSet<Part>,
+) -> Vec<Step> {
     let mut days: BTreeMap<Hour, Step> = BTreeMap::new();
     for part in archived.difference(loaded) {
         days.entry(part.hour.day()).or_default().add.push(*part);
     }
-    for part in loaded.difference(archived) {
+    for part in loaded.union(begun).filter(|part| !archived.contains(part)) {
         days.entry(part.hour.day()).or_default().remove.push(*part);
     }
     let mut steps = Vec::new();
@@ -57,7 +63,7 @@ mod tests {
 
     fn steps(archived: &[Part], loaded: &[Part], failed: &[Part]) -> Vec<(Vec<Part>, Vec<Part>)> {
         let set = |parts: &[Part]| parts.iter().copied().collect::<BTreeSet<Part>>();
-        let steps = plan(&set(archived), &set(loaded), &set(failed));
+        let steps = plan(&set(archived), &set(loaded), &BTreeSet::new(), &set(failed));
         steps.into_iter().map(|step| (step.add, step.remove)).collect()
     }
 
@@ -68,6 +74,14 @@ mod tests {
         assert_eq!(steps(&all, &all[1..], &[]), [(vec![all[0]], vec![])]);
         assert_eq!(steps(&all, &all, &[]), []);
         assert_eq!(steps(&all, &[], &all[..1]), [(vec![all[1]], vec![]), (vec![all[2]], vec![])]);
+    }
+
+    #[test]
+    fn what_was_interrupted_is_loaded_again_or_removed() {
+        let (there, gone) = (part(0, 0), part(30, 0));
+        let steps = plan(&BTreeSet::from([there]), &BTreeSet::new(), &BTreeSet::from([there, gone]), &BTreeSet::new());
+        let add = Step { add: vec![there], remove: Vec::new() };
+        assert_eq!(steps, [add, Step { add: Vec::new(), remove: vec![gone] }]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | table | columns |
 //! |---|---|
 //! | `archive_frames`, … | the archive's table, and `date`; before them `part` and `part_row` where rows have no id |
-//! | `archive_parts` | the parts that are loaded whole, each with its number of rows of each table |
+//! | `archive_parts` | the parts, each with its number of rows of each table; `loaded` is when it was whole, if it is |
 //!
 //! `part` is the first of a part's ids, which all ids of its rows give: `stack - stack % 16777216`.
 
@@ -150,7 +150,7 @@ pub(super) fn create_parts(dialect: &Dialect) -> String {
         "    `date` DATE NOT NULL".to_owned(),
     ];
     declared.extend(Table::ALL.iter().map(|table| format!("    `{}` BIGINT NOT NULL", table.name())));
-    declared.push(format!("    `loaded` {moment} NOT NULL"));
+    declared.push(format!("    `loaded` {moment}"));
     created(PARTS, declared, "`part`", &[], dialect)
 }
 
@@ -214,15 +214,31 @@ pub(super) fn forget(part: Part) -> String {
     format!("DELETE FROM `{PARTS}` WHERE `part` = {}", part.ids().start())
 }
 
-/// The statement that enters a part into the table of parts, with its rows in the order of [`Table::ALL`].
-pub(super) fn remember(part: Part, rows: &[u64; 5], now: &str) -> String {
+/// The statement that enters a part into the table of parts, or enters it anew: with the moment from which it is whole
+/// and its rows in the order of [`Table::ALL`], or as one that is being loaded.
+pub(super) fn remember(part: Part, whole: Option<(&[u64; 5], &str)>, dialect: &Dialect) -> String {
+    let verb = if *dialect == Dialect::StarRocks { "INSERT" } else { "REPLACE" };
     let names: String = Table::ALL.iter().map(|table| format!("`{}`, ", table.name())).collect();
+    let (rows, loaded) = match whole {
+        Some((rows, now)) => (*rows, format!("'{now}'")),
+        None => ([0; 5], "NULL".to_owned()),
+    };
     let counts: String = rows.iter().map(|rows| format!("{rows}, ")).collect();
     let (first, name, date) = (*part.ids().start(), part.name(), part.date());
     format!(
-        "INSERT INTO `{PARTS}` (`part`, `name`, `date`, {names}`loaded`) \
-         VALUES ({first}, '{name}', '{date}', {counts}'{now}')"
+        "{verb} INTO `{PARTS}` (`part`, `name`, `date`, {names}`loaded`) \
+         VALUES ({first}, '{name}', '{date}', {counts}{loaded})"
     )
+}
+
+/// The query for the names of the parts that are whole.
+pub(super) fn whole_parts() -> String {
+    format!("SELECT `name` FROM `{PARTS}` WHERE `loaded` IS NOT NULL")
+}
+
+/// The query for the names of the parts whose load was interrupted.
+pub(super) fn begun_parts() -> String {
+    format!("SELECT `name` FROM `{PARTS}` WHERE `loaded` IS NULL")
 }
 
 #[cfg(test)]
