@@ -309,6 +309,9 @@ impl ServerHandle {
         while store.strong_count() > 0 && tokio::time::Instant::now() < until {
             tokio::time::sleep(RELEASE_LOOK).await;
         }
+        if store.strong_count() > 0 {
+            tracing::warn!("the data folder is in use for some time more, by what could not be ended");
+        }
         ended
     }
 }

@@ -37,6 +37,12 @@ pub(crate) struct Remote {
     login: Option<(String, String)>,
 }
 
+/// The password in a file, without the end of its line.
+pub(crate) fn password(file: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
 impl Remote {
     /// The server that was named.
     pub(crate) fn from_arguments(arguments: &RemoteArgs) -> Result<Remote> {
@@ -44,10 +50,7 @@ impl Remote {
         let is_url = base.starts_with("http://") || base.starts_with("https://");
         ensure!(is_url, "--server {}: expected http://HOST:PORT or https://HOST:PORT", arguments.server);
         let login = match (&arguments.user, &arguments.password_file) {
-            (Some(user), Some(file)) => {
-                let password = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-                Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
-            }
+            (Some(user), Some(file)) => Some((user.clone(), password(file)?)),
             _ => None,
         };
         Ok(Remote { client: client(arguments.ca_file.as_deref())?, base, login })

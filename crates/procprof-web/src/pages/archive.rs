@@ -114,7 +114,7 @@ fn shared(servers: &Servers) -> Markup {
                         @if server.is_own { (t!("this server")) }
                         @else if server.is_alive { (t!("alive")) }
                         @else { strong { (t!("silent")) } }
-                        @if server.is_full { " " strong { (t!("disk full")) } }
+                        @if server.is_full { " · " strong { (t!("disk full")) } }
                     }
                     td class="number" { (grouped(server.nodes as u64)) }
                     td { @if let Some(started) = server.started { (moment(nanos(started))) } }

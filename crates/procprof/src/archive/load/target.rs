@@ -14,6 +14,8 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail, ensure};
 use procprof_server::config::is_host;
 
+use crate::remote;
+
 /// The variable with the password where no file is given.
 pub(super) const PASSWORD_VARIABLE: &str = "PROCPROF_LOAD_PASSWORD";
 /// Characters of the name of a database, at most.
@@ -57,10 +59,7 @@ impl Security {
     /// With the password of a file or of the environment.
     pub(super) fn new(password_file: Option<PathBuf>, ca_file: Option<PathBuf>, no_tls: bool) -> Result<Security> {
         let password = match password_file {
-            Some(file) => {
-                let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-                Some(text.trim_end_matches(['\r', '\n']).to_owned())
-            }
+            Some(file) => Some(remote::password(&file)?),
             None => match std::env::var(PASSWORD_VARIABLE) {
                 Ok(password) => Some(password),
                 Err(std::env::VarError::NotPresent) => None,
