@@ -10,38 +10,48 @@
 //! | `serve` | the listener, its limits and its logins |
 //! | `token` | a statement's words, numbers, strings and variables |
 //! | `statement` | the statements, parsed |
-//! | `session` | one client: its database, warnings, and the audit line of each statement |
+//! | `session`, `session_info` | one client: its database, warnings, and the audit line of each statement |
 //! | `processlist` | connections and their statements, for `SHOW PROCESSLIST` and `KILL` |
 //! | `variables`, `set` | `@@…`, `@…` and `SHOW VARIABLES`; `SET` |
 //! | `admin`, `script` | `ADMIN EXECUTE`: its nodes and rows, its script |
 //! | `heap`, `heap_graph` | operations of scripts on the heap of a node, and its dumps as graphs |
 //! | `starrocks` | the client of StarRocks frontends: their nodes, and statements run there |
 //! | `collect` | `COLLECT` |
-//! | `show`, `describe` | the `SHOW` statements, `DESCRIBE` |
+//! | `show`, `names` | the `SHOW` statements, and names in them |
 //! | `like`, `show_filter` | `LIKE` and `WHERE` of `SHOW` statements |
-//! | `engine` | `SELECT`, and its tables |
+//! | `engine` | `SELECT`, its tables, and `DESCRIBE` and `SHOW` of these |
+//! | `absent` | what takes the place of `engine` without the feature `select` |
 
+#![cfg_attr(not(feature = "select"), allow(dead_code, reason = "only `SELECT` uses it"))]
+
+#[cfg(any(test, not(feature = "select")))]
+#[cfg_attr(feature = "select", allow(dead_code, reason = "only its tests use it"))]
+mod absent;
 mod accounts;
 mod admin;
 mod collect;
-mod describe;
+#[cfg(feature = "select")]
 mod engine;
+#[cfg(not(feature = "select"))]
+use absent as engine;
 #[doc(hidden)]
 pub mod fuzz;
 mod heap;
 mod heap_graph;
 mod like;
 mod mysql;
+mod names;
 mod processlist;
 mod script;
 mod serve;
 mod session;
+mod session_info;
 mod set;
 mod show;
 mod show_filter;
 mod starrocks;
 mod statement;
-#[cfg(test)]
+#[cfg(all(test, feature = "select"))]
 mod tests;
 mod token;
 mod variables;

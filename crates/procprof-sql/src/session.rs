@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use jiff::Timestamp;
 use procprof_core::auth::Principal;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{self, Engine, SessionInfo};
+use super::engine::{self, Engine};
 use super::processlist::{ClientConnection, ClientConnections};
+use super::session_info::SessionInfo;
 use super::set::{self, Assignment, Given};
 use super::statement::{Show, Statement, parse};
 use super::variables::Variables;
-use super::{DATABASE, admin, collect, describe, show, show_filter, starrocks};
+use super::{DATABASE, admin, collect, show, show_filter, starrocks};
 use crate::Sql;
 use crate::mysql::{
     Caller, Column, Prepared, Service, Session, SqlError, SqlErrorKind, StatementResult, Transaction, Value,
@@ -93,7 +95,7 @@ impl SqlSession {
             connection: *connection,
             database: &self.database,
             variables: &self.variables,
-            now: jiff::Timestamp::now(),
+            now: Timestamp::now(),
         }
     }
 
@@ -139,7 +141,7 @@ impl SqlSession {
                 self.warnings = warnings;
                 Ok(answer)
             }
-            Statement::Describe(table) => describe::describe(&table),
+            Statement::Describe(table) => engine::describe::describe(&table),
         }
     }
 
@@ -156,7 +158,7 @@ impl SqlSession {
             variables: &self.variables,
             since: self.since,
         };
-        describe::answer(show, &self.database).unwrap_or_else(|| show::answer(&facts, show))
+        engine::describe::answer(show, &self.database).unwrap_or_else(|| show::answer(&facts, show))
     }
 
     /// `SET`: all of it, or nothing.

@@ -9,7 +9,7 @@ use procprof_core::nodes::{Health, Node, Role};
 
 use super::DATABASE;
 use super::engine::databases;
-use super::engine::information_schema_rows::{CHARSETS, COLLATIONS, ENGINE, is_default};
+use super::names::{CHARSETS, COLLATIONS, ENGINE, is_default};
 use super::processlist::{self, ClientConnections};
 use super::statement::Show;
 use super::variables::Variables;

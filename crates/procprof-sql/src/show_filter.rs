@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{Engine, SessionInfo};
+use super::engine::Engine;
 use super::like::like;
+use super::session_info::SessionInfo;
 use super::statement::Show;
 use crate::mysql::{Rows, SqlError, StatementResult, Value};
 

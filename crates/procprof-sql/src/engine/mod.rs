@@ -6,6 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `tables`, `information_schema` | the tables there are: columns, parameters, comments |
+//! | `describe` | `DESCRIBE`, and the `SHOW` statements about tables |
 //! | `parse` | the text of a statement as a tree |
 //! | `bind` | a tree as a plan: names, types, MySQL's rules |
 //! | `types`, `value`, `decimal`, `moment`, `collation`, `weights` | MySQL's types, values and how they compare |
@@ -22,10 +23,11 @@ mod call;
 mod collation;
 mod computed;
 mod decimal;
+pub(super) mod describe;
 mod digests;
 mod functions;
 mod information_schema;
-pub(super) mod information_schema_rows;
+mod information_schema_rows;
 mod joins;
 mod moment;
 mod nodes;
@@ -59,12 +61,14 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
 use jiff::Timestamp;
-pub(super) use tables::{Table, TableColumn, all, databases, is_database};
+use tables::{Table, TableColumn};
+pub(super) use tables::{databases, is_database};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::Sql;
 use crate::mysql::{Column, ColumnType, Prepared, Rows, SqlError, SqlErrorKind, StatementResult, Value};
+use crate::session_info::SessionInfo;
 use crate::token::{Token, TokenKind};
 use crate::variables::Variables;
 use bind::{Binder, Output};
@@ -82,18 +86,6 @@ const MEMORY_MAX: usize = 256 << 20;
 const OPERATOR_ROWS: usize = 1024;
 /// Longest name of a column, in characters.
 const NAME_MAX: usize = 256;
-
-/// The connection and its user, for `USER()` and the like.
-pub(crate) struct SessionInfo<'a> {
-    /// `name@host`.
-    pub(crate) user: String,
-    pub(crate) connection: u32,
-    /// The database in use; empty for none.
-    pub(crate) database: &'a str,
-    /// The variables of the session.
-    pub(crate) variables: &'a Variables,
-    pub(crate) now: Timestamp,
-}
 
 /// Runs statements for all connections.
 pub(super) struct Engine {

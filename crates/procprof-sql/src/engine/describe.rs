@@ -1,9 +1,9 @@
 //! The tables and their columns: `DESCRIBE`, and the `SHOW` statements about tables.
 
-use super::DATABASE;
-use super::engine::{Table, TableColumn, all, is_database};
-use super::statement::Show;
+use super::tables::{Table, TableColumn, all, is_database};
+use crate::DATABASE;
 use crate::mysql::{Column, ColumnType, SqlError, SqlErrorKind, StatementResult, Value};
+use crate::statement::Show;
 
 /// Headers of lists that are always empty here; clients request them all the same.
 const EMPTY: &[(&str, &[&str])] = &[
@@ -106,7 +106,7 @@ const ROUTINE: &[&str] = &[
 ];
 
 /// Answers a `SHOW` statement about tables; `None` for one about something else.
-pub(super) fn answer(show: &Show, database: &str) -> Option<Result<StatementResult, SqlError>> {
+pub(crate) fn answer(show: &Show, database: &str) -> Option<Result<StatementResult, SqlError>> {
     let database = show.of.as_deref().unwrap_or(if database.is_empty() { DATABASE } else { database });
     if let Some(name) = show.what.strip_prefix("create ") {
         return Some(create(name, show.of.as_deref()));
@@ -127,7 +127,7 @@ pub(super) fn answer(show: &Show, database: &str) -> Option<Result<StatementResu
 ///
 /// # Errors
 /// There is no such table.
-pub(super) fn describe(name: &str) -> Result<StatementResult, SqlError> {
+pub(crate) fn describe(name: &str) -> Result<StatementResult, SqlError> {
     Ok(columns(Table::named(name)?, false))
 }
 
