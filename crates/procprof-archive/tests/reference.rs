@@ -78,7 +78,8 @@ A request is tried five times at most, when a server fails or is not reached. A 
 is silent for 15 s at most, and an operation with all its tries takes 30 s, and a second more for each 256 KiB; a
 listing takes up to ten times as long and has 1,048,576 objects at most. While a bucket is away the server goes on
 collecting; what is missing is archived within a minute of its return, as long as retention keeps the profiles in the
-data folder; `/archive`, the log and the metric `procprof_archive_missed_profiles_total` tell of those that it did not. Sums are then those of the data folder, and tell so. Several servers can archive to one bucket.
+data folder; `/archive`, the log and the metric `procprof_archive_missed_profiles_total` tell of those that it did not.
+Sums are then those of the data folder, and tell so. Several servers can archive to one bucket.
 
 Objects below the prefix that are not of an archive are reported. Names that are not printable, begin with a dot or lie
 elsewhere are passed over; a listing with names that have empty steps, `..` or control characters is refused.
