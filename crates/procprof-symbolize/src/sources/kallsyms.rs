@@ -32,7 +32,8 @@ const SYMBOL_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct Reading {
     path: PathBuf,
     proof: Proof,
-    text: JoinHandle<io::Result<String>>,
+    /// `None` where no thread could be started: then it is read when it is needed.
+    text: Option<JoinHandle<io::Result<String>>>,
 }
 
 /// Begins to read the symbols of the kernel, if there are addresses in it.
@@ -47,7 +48,7 @@ pub(crate) fn begin(inquiries: &mut Inquiries<'_>, sources: &Sources<'_>) {
         None => return,
     };
     let read_path = path.clone();
-    let text = thread::spawn(move || open(&read_path).and_then(|file| read(file, &read_path)));
+    let text = thread::Builder::new().name("kallsyms".to_owned()).spawn(move || read_symbols(&read_path)).ok();
     inquiries.kernel_symbols = Some(Reading { path, proof, text });
 }
 
@@ -58,7 +59,8 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, _sources: &mut Sources<'_>) {
     if inquiries.unknown_in(Memory::Kernel).next().is_none() {
         return;
     }
-    let text = match text.join().unwrap_or_else(|_| Err(io::Error::other("not read to its end"))) {
+    let joined = text.map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("not read to its end"))));
+    let text = match joined.unwrap_or_else(|| read_symbols(&path)) {
         Ok(text) => text,
         Err(error) => return inquiries.fail(Source::Kallsyms, format!("{}: {error}", path.display())),
     };
@@ -77,6 +79,10 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, _sources: &mut Sources<'_>) {
             proof,
         });
     }
+}
+
+fn read_symbols(path: &Path) -> io::Result<String> {
+    open(path).and_then(|file| read(file, path))
 }
 
 fn open(path: &Path) -> io::Result<File> {
