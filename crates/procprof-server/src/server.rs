@@ -210,11 +210,11 @@ fn register_waiting(parts: &Parts) -> impl Future<Output = ()> + use<> {
             }
             let (own, settings) = (Arc::clone(&registry), Arc::clone(&settings));
             match tokio::task::spawn_blocking(move || own.number_waiting(&settings)).await {
-                Ok(Ok(true)) if registry.waiting().is_none() => {
+                Ok(Ok(true)) => {
                     tracing::info!("the nodes that waited for their ids are registered");
                     registry.changed();
                 }
-                Ok(Ok(_)) => {}
+                Ok(Ok(false)) => {}
                 Ok(Err(error)) => tracing::debug!("nodes: {}", chain(&error)),
                 Err(error) => tracing::error!("nodes: {error}"),
             }
