@@ -36,6 +36,32 @@ fn verified(data: &TempDir, bucket: &Emulator) -> Verified {
     verify(&Archive::new(objects, ReadLimits::default()), Some(&store)).unwrap()
 }
 
+/// A bucket that is not there for a while.
+struct Away {
+    back: std::sync::mpsc::Sender<()>,
+    bucket: tokio::task::JoinHandle<Emulator>,
+}
+
+impl Away {
+    async fn new(bucket: Emulator) -> Away {
+        let (gone, is_gone) = tokio::sync::oneshot::channel();
+        let (back, is_back) = std::sync::mpsc::channel();
+        let bucket = tokio::task::spawn_blocking(move || {
+            bucket.restarted(|| {
+                gone.send(()).unwrap();
+                is_back.recv().unwrap();
+            })
+        });
+        is_gone.await.unwrap();
+        Away { back, bucket }
+    }
+
+    async fn back(self) -> Emulator {
+        self.back.send(()).unwrap();
+        self.bucket.await.unwrap()
+    }
+}
+
 /// The path of the sum that [`summed`] asks for.
 fn merge(seconds: i64) -> String {
     format!("/merge?{}&format=collapsed", range(0, seconds))
@@ -68,15 +94,7 @@ async fn nothing_is_lost_while_the_bucket_is_away() {
     assert!(coverage.as_deref().is_some_and(|coverage| coverage.starts_with("archived=2, stored=0")), "{coverage:?}");
 
     let address = bucket.address;
-    let (gone, is_gone) = tokio::sync::oneshot::channel();
-    let (back, is_back) = std::sync::mpsc::channel::<()>();
-    let away = tokio::task::spawn_blocking(move || {
-        bucket.restarted(|| {
-            gone.send(()).unwrap();
-            is_back.recv().unwrap();
-        })
-    });
-    is_gone.await.unwrap();
+    let away = Away::new(bucket).await;
     server.push("cpu", made(START + 7200, values[2])).await;
     wait_for_failure(&server).await;
     let start = Instant::now();
@@ -112,8 +130,7 @@ async fn nothing_is_lost_while_the_bucket_is_away() {
         assert!(!text.contains("hunter2") && !text.contains(SECRET), "{text}");
     }
 
-    back.send(()).unwrap();
-    let bucket = away.await.unwrap();
+    let bucket = away.back().await;
     wait_for(&server, 3.0).await;
     let start = Instant::now();
     while !server.get(&merge(3 * 3600)).await.status().is_success()
@@ -196,21 +213,12 @@ async fn a_server_starts_while_the_bucket_is_away_and_new_nodes_wait_for_it() {
     let server = start(&["known"], tempfile::tempdir().unwrap()).await;
     let known = ids(&server).await;
     let data = server.stop().await;
-    let (gone, is_gone) = tokio::sync::oneshot::channel();
-    let (back, is_back) = std::sync::mpsc::channel::<()>();
-    let away = tokio::task::spawn_blocking(move || {
-        bucket.restarted(|| {
-            gone.send(()).unwrap();
-            is_back.recv().unwrap();
-        })
-    });
-    is_gone.await.unwrap();
+    let away = Away::new(bucket).await;
     let server = start(&["known", "new"], data).await;
     assert_eq!(ids(&server).await, known);
     let page = server.text("/").await;
     assert!(page.contains("Not captured yet: new nodes wait for their ids") && page.contains("gives: new; "), "{page}");
-    back.send(()).unwrap();
-    let bucket = away.await.unwrap();
+    let bucket = away.back().await;
     let all = until("the new node", async || Some(ids(&server).await).filter(|ids| ids.contains_key("new"))).await;
     assert_eq!((all["known"], all.len()), (known["known"], known.len() + 1));
     assert!(!server.text("/").await.contains("Not captured yet"));
