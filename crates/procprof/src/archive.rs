@@ -40,8 +40,8 @@ pub(crate) enum ArchiveCommand {
     /// Merge the parts of each closed day, and drop what exceeds the limits; one at a time, and it may be killed at any
     /// moment. Exits with status 1 when a part cannot be read
     Compact(CompactArgs),
-    /// Load the parts of an archive that a database does not have into its tables, and remove those that the archive has
-    /// no more; exits with status 1 when some cannot be loaded. It may be killed at any moment
+    /// Load the parts of an archive that a database does not have into its tables, and remove those that the archive
+    /// has no more; exits with status 1 when some cannot be loaded. It may be killed at any moment
     Load(LoadArgs),
     /// Print the statements that make the views of docs/engines.md over an archive, for another engine
     Ddl(DdlArgs),

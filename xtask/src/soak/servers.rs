@@ -29,8 +29,9 @@ const GAP_MAX: i64 = 60_000_000_000;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Status codes of S3 and of what stands before it.
 const STATUSES: [u16; 6] = [403, 404, 429, 500, 502, 503];
-/// Bytes of the second server's disk: with what it keeps of a second, it is full only while it is filled.
+/// Bytes of the second server's disk, beside those for what it keeps: it is full only while the soak fills it.
 const DISK_BYTES: u64 = 96 << 20;
+/// Bytes of it for each second of the soak, twice what a server keeps.
 const DISK_BYTES_A_SECOND: u64 = 128 << 10;
 const KEY: (&str, &str) = ("soak", "a long secret of the soak");
 const BUCKET: &str = "s3://bucket/fleet";

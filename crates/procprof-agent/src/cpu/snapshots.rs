@@ -106,8 +106,8 @@ mod tests {
     fn the_map_is_read_again_where_the_process_has_another_size() {
         assert_eq!((parse("12034 2210 1204 310 0 4402 0\n"), parse("12034 2210")), (Some((12034, 4402)), None));
         let mut snapshots = Snapshots::default();
-        // Whether it stays, if the size differs by so much. Other tests map memory meanwhile, and take samples in code that
-        // has no table yet: of many times, it stays once.
+        // Whether it stays, if the size differs by so much. Other tests map memory meanwhile, and take samples in code
+        // that has no table yet: of many times, it stays once.
         let mut is_kept = |has_new_threads, difference| {
             snapshots.size = size_now().map(|(all, data)| (all + difference, data));
             let before = snapshots.published;

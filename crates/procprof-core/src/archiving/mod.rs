@@ -1,4 +1,4 @@
-//! From the store to the archive: the folder of the archive, what is missing there, the task that writes it, and checks.
+//! From the store to the archive: its folder, what is missing there, the task that writes it, and checks.
 
 mod archiver;
 mod compaction;

@@ -38,8 +38,8 @@ struct Faulty {
     is_read: bool,
 }
 
-/// Reads all parts through, archives the profiles of those at fault anew from a store, and withdraws these. A part stays
-/// if the store does not have all that it had, unless `drop_missing`: other stores may have the rest.
+/// Reads all parts through, archives the profiles of those at fault anew from a store, and withdraws these. A part
+/// stays if the store does not have all that it had, unless `drop_missing`: other stores may have the rest.
 ///
 /// # Errors
 /// When the archive cannot be listed, read or written; when another compaction runs.
