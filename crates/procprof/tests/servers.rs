@@ -36,6 +36,20 @@ fn shares(server: &Server) -> [BTreeSet<String>; 2] {
     })
 }
 
+/// The nodes of the first of two servers, and those of the second, once both agree on them and have some.
+fn shared(one: &Server, two: &Server) -> [BTreeSet<String>; 2] {
+    let mut found = Default::default();
+    one.wait_for("both share the nodes", |one| {
+        found = shares(one);
+        let [own, others] = &found;
+        own.len() + others.len() == NODES
+            && !own.is_empty()
+            && !others.is_empty()
+            && shares(two) == [others.clone(), own.clone()]
+    });
+    found
+}
+
 /// The number of profiles of each node.
 fn counts(server: &Server) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
@@ -53,20 +67,17 @@ fn a_killed_server_has_its_nodes_captured_by_the_other_one() {
     let archive = place("archive");
     let one = start(&place("one"), &archive, &target);
     let two = start(&place("two"), &archive, &target);
-    let has_shares = |server: &Server| shares(server).iter().all(|share| !share.is_empty());
-    one.wait_for("both share the nodes", |one| has_shares(one) && has_shares(&two));
-    let [own, others] = shares(&one);
-    assert_eq!(own.len() + others.len(), NODES);
-    assert_eq!(shares(&two), [others.clone(), own.clone()]);
+    let [own, others] = shared(&one, &two);
     two.wait_for("profiles of its share", |two| others.iter().all(|name| counts(two).contains_key(name)));
     two.kill();
     let before = counts(&one);
     let more = |one: &Server, name: &String| counts(one).get(name) > before.get(name);
     one.wait_for("profiles of the other's share", |one| others.iter().all(|name| more(one, name)));
-    assert!(shares(&one)[1].is_empty());
-    let servers = one.json("/api/servers");
-    let alive = servers["servers"].as_array().unwrap().iter().map(|server| server["alive"] == true);
-    assert_eq!(alive.collect::<Vec<_>>(), [true, false], "{servers}");
+    one.wait_for("all nodes, and the other one is dead", |one| {
+        let servers = one.json("/api/servers");
+        let alive = servers["servers"].as_array().unwrap().iter().map(|server| server["alive"] == true);
+        shares(one)[1].is_empty() && alive.eq([true, false])
+    });
     // It comes back, and takes its share.
     let two = start(&place("two"), &archive, &target);
     two.wait_for("its share", |two| shares(two) == [others.clone(), own.clone()]);
@@ -83,19 +94,18 @@ fn a_server_with_a_full_disk_has_its_nodes_captured_by_the_other_one() {
     let disk = SmallDisk::new("64m");
     let one = start(&place("one"), &archive, &target);
     let two = start(&disk.path().join("two"), &archive, &target);
-    let has_shares = |server: &Server| shares(server).iter().all(|share| !share.is_empty());
-    one.wait_for("both share the nodes", |one| has_shares(one) && has_shares(&two));
-    let before = shares(&one);
+    let before = shared(&one, &two);
     let filler = disk.fill();
     one.wait_for("the nodes of the one whose disk is full", |one| shares(one)[0].len() == NODES);
     two.wait_for("it lets go of them", |two| shares(two)[0].is_empty());
     for server in [&one, &two] {
-        let servers = server.json("/api/servers");
-        for row in servers["servers"].as_array().unwrap() {
-            assert_eq!((row["full"] == true, &row["alive"]), (row["url"] == two.base.as_str(), &Value::Bool(true)));
-        }
+        server.wait_for("it knows whose disk is full", |server| {
+            let servers = server.json("/api/servers");
+            let mut rows = servers["servers"].as_array().unwrap().iter();
+            rows.all(|row| (row["full"] == true) == (row["url"] == two.base.as_str()) && row["alive"] == true)
+        });
     }
     std::fs::remove_file(&filler).unwrap();
-    one.wait_for("the shares of before", |one| shares(one) == before && has_shares(&two));
+    assert_eq!(shared(&one, &two), before);
     assert!(two.terminate().success() && one.terminate().success());
 }

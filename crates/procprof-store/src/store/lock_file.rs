@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::{Arc, Weak};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -16,6 +17,8 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: File,
+    /// Dropped after the lock was released.
+    held: Arc<()>,
 }
 
 impl LockFile {
@@ -41,7 +44,12 @@ impl LockFile {
         if let Err(source) = written {
             tracing::warn!(path = %path.display(), error = %source, "write pid into lock file");
         }
-        Ok(LockFile { file })
+        Ok(LockFile { file, held: Arc::new(()) })
+    }
+
+    /// A reference that can be upgraded as long as the lock is held.
+    pub(crate) fn held(&self) -> Weak<()> {
+        Arc::downgrade(&self.held)
     }
 }
 
@@ -71,7 +79,10 @@ mod tests {
         // As in a forked child.
         let inherited = lock.file.try_clone().unwrap();
         assert!(matches!(LockFile::take(folder.path()), Err(Error::Locked { .. })));
+        let held = lock.held();
+        assert_eq!(held.strong_count(), 1);
         drop(lock);
+        assert_eq!(held.strong_count(), 0);
         LockFile::take(folder.path()).unwrap();
         drop(inherited);
     }

@@ -10,7 +10,7 @@ mod retain;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use procprof_profile::{Meta, Nanos, ProfileId, ProfileType};
@@ -55,7 +55,8 @@ pub struct Store {
     /// Profiles that retention could not delete and has reported.
     undeletable: Mutex<BTreeSet<ItemKey>>,
     opened: Opened,
-    _lock: LockFile,
+    /// The last one, so that the folder is free when all else has ended.
+    lock_file: LockFile,
 }
 
 /// The report of opening.
@@ -138,13 +139,19 @@ impl Store {
             timeline: Mutex::new(Timeline::open(data)),
             undeletable: Mutex::default(),
             opened,
-            _lock: lock,
+            lock_file: lock,
         })
     }
 
     /// The report of opening.
     pub fn opened(&self) -> &Opened {
         &self.opened
+    }
+
+    /// A reference that can be upgraded as long as the folder belongs to this process. It outlives the last reference to
+    /// the store, which is gone before what it refers to has been dropped.
+    pub fn held(&self) -> Weak<()> {
+        self.lock_file.held()
     }
 
     /// Stores a profile. If this returns an entry, the profile survives a power cut; if it returns an error, nothing is
