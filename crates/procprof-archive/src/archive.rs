@@ -11,6 +11,7 @@ use crate::header::{Header, Identity, Total};
 use crate::objects::Objects;
 use crate::part::Span;
 use crate::read::{ReadLimits, Rows, TableFile};
+use crate::rollup::Grain;
 use crate::selection::Selection;
 use crate::{Error, Hour, Part, Result, Table, Writer};
 
@@ -26,6 +27,8 @@ pub struct Archive {
 pub struct Parts {
     /// Whole parts, in their order, with the bytes of their files.
     pub whole: BTreeMap<Part, u64>,
+    /// Those of them whose hours are rolled up. No two of them have the same profile.
+    pub rolled: BTreeSet<Part>,
     /// Parts that compaction has replaced or dropped, and whose files will be removed, with the bytes that are left.
     pub replaced: BTreeMap<Part, u64>,
     /// Parts whose writer ended before it wrote the profiles. Their samples belong to no profile.
@@ -41,12 +44,12 @@ impl Parts {
     }
 }
 
-/// A profile of a part as a list has it.
+/// A profile of a part, or an hour of a node, as a list has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its number, as samples name it.
+    /// Its number, as samples or roll-ups name it.
     pub number: i64,
-    /// Its id.
+    /// Its id; 0 for an hour.
     pub id: ProfileId,
     /// Its type.
     pub profile_type: ProfileType,
@@ -54,15 +57,21 @@ pub struct Listed {
     pub cluster: Arc<str>,
     /// The node.
     pub node: u64,
-    /// When it was complete.
+    /// When it was complete, or the last profile of the hour.
     pub completed: Nanos,
+    /// When the first profile of the hour was complete.
+    pub first: Nanos,
     /// How long it took.
     pub duration: Nanos,
     /// Number of its samples.
     pub samples: u64,
+    /// The number of profiles: one, but for an hour.
+    pub profiles: u64,
+    /// Those whose duration is not known.
+    pub untimed: u64,
 }
 
-/// The profile with a number, as samples name it.
+/// The profile with a number, as samples name it, or the hour that roll-ups name.
 pub type Numbered = (i64, Header);
 
 /// The sum of each kind of value of a profile.
@@ -105,8 +114,10 @@ impl Archive {
             match Part::from_path(&object.path) {
                 Some((table, part)) => {
                     *bytes.entry(part).or_default() += object.bytes;
-                    if table == Table::Profiles {
-                        parts.whole.insert(part, 0);
+                    match table {
+                        Table::Profiles => drop(parts.whole.insert(part, 0)),
+                        Table::Hours => drop(parts.rolled.insert(part)),
+                        _ => {}
                     }
                 }
                 None => parts.odd.push(object.path),
@@ -124,6 +135,7 @@ impl Archive {
                 parts.unfinished.push(part);
             }
         }
+        parts.rolled.retain(|part| parts.whole.contains_key(part));
         Ok(parts)
     }
 
@@ -185,15 +197,19 @@ impl Archive {
         Ok(ids)
     }
 
-    /// The profiles of a part as a list has them, in the order in which they were complete.
+    /// The profiles of a part, or its hours, as a list has them, in the order in which they were complete.
     ///
     /// # Errors
     /// When its file cannot be read.
-    pub fn list(&self, part: Part) -> Result<Vec<Listed>> {
-        let file = self.open(part, Table::Profiles)?;
-        let columns = ["profile", "id", "type", "cluster", "node", "time", "duration_nanos", "samples"];
+    pub fn list(&self, part: Part, grain: Grain) -> Result<Vec<Listed>> {
+        let file = self.open(part, grain.headers())?;
+        let common = [grain.number(), "type", "cluster", "node", "duration_nanos", "samples"];
+        let own: &[&str] = match grain {
+            Grain::Profile => &["id", "time"],
+            Grain::Hour => &["profiles", "untimed", "first", "last"],
+        };
         let mut found: Vec<Listed> = Vec::new();
-        file.read(&columns, &|_| true, &mut |rows| {
+        file.read(&[&common, own].concat(), &|_| true, &mut |rows| {
             for at in 0..rows.len() {
                 let (kind, cluster) = (rows.texts("type")?.value(at), rows.texts("cluster")?.value(at));
                 let before = found.last();
@@ -205,15 +221,24 @@ impl Archive {
                     Some(before) => Arc::clone(&before.cluster),
                     None => cluster.into(),
                 };
+                let duration = Nanos(rows.integers("duration_nanos")?.value(at));
+                let (completed, first) = completed(rows, at, grain)?;
+                let (profiles, untimed) = match grain {
+                    Grain::Profile => (1, u64::from(duration.0 <= 0)),
+                    Grain::Hour => (count(rows, "profiles", at)?, count(rows, "untimed", at)?),
+                };
                 found.push(Listed {
-                    number: rows.integers("profile")?.value(at),
-                    id: id(rows, at)?,
+                    number: rows.integers(grain.number())?.value(at),
+                    id: id_of(rows, at, grain)?,
                     node: rows.integers("node")?.value(at).cast_unsigned(),
-                    completed: moment(rows, "time", at)?,
-                    duration: Nanos(rows.integers("duration_nanos")?.value(at)),
-                    samples: rows.integers("samples")?.value(at).max(0).cast_unsigned(),
+                    samples: count(rows, "samples", at)?,
+                    completed,
+                    first,
+                    duration,
                     profile_type,
                     cluster,
+                    profiles,
+                    untimed,
                 });
             }
             Ok(())
@@ -226,22 +251,24 @@ impl Archive {
     /// # Errors
     /// When its file cannot be read.
     pub fn headers(&self, part: Part) -> Result<Vec<Numbered>> {
-        self.headers_of(part, &Selection::default())
+        self.headers_of(part, Grain::Profile, &Selection::default())
     }
 
-    /// Those of them that are selected.
+    /// Those of them that are selected, or the hours all of whose profiles are.
     ///
     /// # Errors
     /// When its file cannot be read.
-    pub fn headers_of(&self, part: Part, selection: &Selection) -> Result<Vec<Numbered>> {
-        let file = self.open(part, Table::Profiles)?;
-        let columns: Vec<&str> = Table::Profiles.columns().iter().map(|column| column.name).collect();
+    pub fn headers_of(&self, part: Part, grain: Grain, selection: &Selection) -> Result<Vec<Numbered>> {
+        let table = grain.headers();
+        let file = self.open(part, table)?;
+        let columns: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
         let mut headers = Vec::new();
         file.read(&columns, &|_| true, &mut |rows| {
             for at in 0..rows.len() {
-                let identity = identity(rows, at)?;
-                if selection.has(&identity, rows.texts("node_name")?.value(at)) {
-                    headers.push((rows.integers("profile")?.value(at), header(rows, at, identity)?));
+                let identity = identity(rows, at, grain)?;
+                let is_whole = grain == Grain::Profile || selection.has_hour(Hour::containing(identity.completed));
+                if is_whole && selection.has(&identity, rows.texts("node_name")?.value(at)) {
+                    headers.push((rows.integers(grain.number())?.value(at), header(rows, at, identity, grain)?));
                 }
             }
             Ok(())
@@ -249,15 +276,15 @@ impl Archive {
         Ok(headers)
     }
 
-    /// The sums of the samples of each profile of a part, by its number.
+    /// The sums of the values of each profile of a part, or each hour, by its number.
     ///
     /// # Errors
     /// When its file cannot be read.
-    pub fn sums(&self, part: Part) -> Result<HashMap<i64, KindSums>> {
-        let file = self.open(part, Table::Samples)?;
+    pub fn sums(&self, part: Part, grain: Grain) -> Result<HashMap<i64, KindSums>> {
+        let file = self.open(part, grain.values())?;
         let mut sums: HashMap<i64, KindSums> = HashMap::default();
-        file.read(&["kind", "profile", "value"], &|_| true, &mut |rows| {
-            let (kinds, profiles) = (rows.texts("kind")?, rows.integers("profile")?);
+        file.read(&["kind", grain.number(), "value"], &|_| true, &mut |rows| {
+            let (kinds, profiles) = (rows.texts("kind")?, rows.integers(grain.number())?);
             for (at, value) in rows.integers("value")?.values().iter().enumerate() {
                 let of = sums.entry(profiles.value(at)).or_default();
                 let kind = kinds.value(at);
@@ -285,20 +312,39 @@ fn moment(rows: &Rows<'_>, column: &str, at: usize) -> Result<Nanos> {
     micros.checked_mul(1000).map(Nanos).ok_or_else(|| rows.wrong(column, "is no time of this epoch"))
 }
 
-fn identity(rows: &Rows<'_>, at: usize) -> Result<Identity> {
+fn id_of(rows: &Rows<'_>, at: usize, grain: Grain) -> Result<ProfileId> {
+    match grain {
+        Grain::Profile => id(rows, at),
+        Grain::Hour => Ok(ProfileId(0)),
+    }
+}
+
+/// When a profile was complete, or the last of an hour, and the first.
+fn completed(rows: &Rows<'_>, at: usize, grain: Grain) -> Result<(Nanos, Nanos)> {
+    match grain {
+        Grain::Profile => moment(rows, "time", at).map(|completed| (completed, completed)),
+        Grain::Hour => Ok((moment(rows, "last", at)?, moment(rows, "first", at)?)),
+    }
+}
+
+fn count(rows: &Rows<'_>, column: &str, at: usize) -> Result<u64> {
+    Ok(rows.integers(column)?.value(at).max(0).cast_unsigned())
+}
+
+fn identity(rows: &Rows<'_>, at: usize, grain: Grain) -> Result<Identity> {
     let number = |column: &str| Ok::<i64, Error>(rows.integers(column)?.value(at));
     let profile_type: ProfileType = rows.texts("type")?.value(at).parse().map_err(|error| rows.wrong("type", error))?;
     Ok(Identity {
-        id: id(rows, at)?,
+        id: id_of(rows, at, grain)?,
         node: number("node")?.cast_unsigned(),
         start: moment(rows, "start", at)?,
         duration: Nanos(number("duration_nanos")?),
-        completed: moment(rows, "time", at)?,
+        completed: completed(rows, at, grain)?.0,
         profile_type,
     })
 }
 
-fn header(rows: &Rows<'_>, at: usize, identity: Identity) -> Result<Header> {
+fn header(rows: &Rows<'_>, at: usize, identity: Identity, grain: Grain) -> Result<Header> {
     let text = |column: &str| Ok::<String, Error>(rows.texts(column)?.value(at).to_owned());
     let number = |column: &str| Ok::<i64, Error>(rows.integers(column)?.value(at));
     let maybe = |column: &str| {
@@ -308,7 +354,7 @@ fn header(rows: &Rows<'_>, at: usize, identity: Identity) -> Result<Header> {
     };
     let facts = rows.text_map("facts", at)?;
     let mut meta = Header::meta_of(facts.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-    meta.id = Some(identity.id);
+    meta.id = (grain == Grain::Profile).then_some(identity.id);
     meta.node = Some(identity.node);
     meta.profile_type = Some(identity.profile_type.clone());
     meta.end = Some(identity.completed);
@@ -338,6 +384,7 @@ fn header(rows: &Rows<'_>, at: usize, identity: Identity) -> Result<Header> {
         shown_kind: text("shown_kind")?,
         period_type: (text("period_kind")?, text("period_unit")?),
         period: number("period")?,
-        samples: number("samples")?.max(0).cast_unsigned(),
+        samples: count(rows, "samples", at)?,
+        profiles: if grain == Grain::Hour { count(rows, "profiles", at)? } else { 1 },
     })
 }

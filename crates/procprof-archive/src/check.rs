@@ -1,10 +1,14 @@
 //! Checks of a part as a whole: what its tables say of one another.
 
+use std::collections::BTreeMap;
+
 use arrow_array::Array;
 
-use crate::archive::{Archive, KindSums};
+use crate::archive::{Archive, KindSums, Numbered};
 use crate::header::Header;
-use crate::{Error, Part, Result, Table};
+use crate::rollup::Grain;
+use crate::selection::Selection;
+use crate::{Error, Hour, Part, Result, Table};
 
 /// What a check of a part has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,33 +23,72 @@ pub struct PartCheck {
 
 impl Archive {
     /// Reads a part through and compares its tables: the sum of each profile's samples with its totals, the samples'
-    /// stacks with the tree, the frames of the tree with the table of frames.
+    /// stacks with the tree, the frames of the tree with the table of frames, the hours of nodes with the profiles.
     ///
     /// # Errors
     /// When a file cannot be read; contradictions are none.
     pub fn check(&self, part: Part) -> Result<PartCheck> {
         let mut found = PartCheck::default();
         let numbered = self.headers(part)?;
-        let mut sums = self.sums(part)?;
-        for (number, header) in &numbered {
-            let of_samples = sums.remove(number).unwrap_or_default();
+        self.check_totals(part, Grain::Profile, &numbered, &mut found)?;
+        let time = part.start()..part.end();
+        for (_, header) in numbered.iter().filter(|(_, header)| !time.contains(&header.identity.completed)) {
             let id = header.identity.id;
-            for wrong in differences(header, of_samples) {
-                found.wrong.push(format!("{}: profile {id}: {wrong}", part.path(Table::Samples)));
-            }
-            if !(part.start()..part.end()).contains(&header.identity.completed) {
-                found.wrong.push(format!("{}: profile {id} is of another time", part.path(Table::Profiles)));
-            }
+            found.wrong.push(format!("{}: profile {id} is of another time", part.path(Table::Profiles)));
         }
-        if !sums.is_empty() {
-            let why = format!("samples of {} profiles that it does not have", sums.len());
-            found.wrong.push(format!("{}: {why}", part.path(Table::Samples)));
+        match self.headers_of(part, Grain::Hour, &Selection::default()) {
+            Ok(hours) => self.check_hours(part, &numbered, &hours, &mut found)?,
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
         }
         found.headers = numbered.into_iter().map(|(_, header)| header).collect();
         let frames = self.open(part, Table::Frames)?.rows();
         let stacks = self.check_stacks(part, frames, &mut found)?;
         self.check_samples(part, stacks, &mut found)?;
         Ok(found)
+    }
+
+    /// Compares the totals of profiles, or hours, with the sums of their values.
+    fn check_totals(&self, part: Part, grain: Grain, numbered: &[Numbered], found: &mut PartCheck) -> Result<()> {
+        let mut sums = self.sums(part, grain)?;
+        for (number, header) in numbered {
+            let of_values = sums.remove(number).unwrap_or_default();
+            let what = match grain {
+                Grain::Profile => format!("profile {}", header.identity.id),
+                Grain::Hour => format!("summary {number}"),
+            };
+            for wrong in differences(header, of_values) {
+                found.wrong.push(format!("{}: {what}: {wrong}", part.path(grain.values())));
+            }
+        }
+        if !sums.is_empty() {
+            let (count, column) = (sums.len(), grain.number());
+            found
+                .wrong
+                .push(format!("{}: {count} values of `{column}` that it does not have", part.path(grain.values())));
+        }
+        Ok(())
+    }
+
+    /// Compares the hours of nodes with the profiles that they are of.
+    fn check_hours(&self, part: Part, profiles: &[Numbered], hours: &[Numbered], found: &mut PartCheck) -> Result<()> {
+        self.check_totals(part, Grain::Hour, hours, found)?;
+        let sums = |numbered: &[Numbered]| {
+            let mut sums: BTreeMap<_, (u64, KindSums)> = BTreeMap::new();
+            for (_, Header { identity, totals, profiles, .. }) in numbered {
+                let hour = Hour::containing(identity.completed);
+                let (count, kinds) = sums.entry((hour, identity.profile_type.clone(), identity.node)).or_default();
+                *count += profiles;
+                for total in totals {
+                    *kinds.entry(total.kind.clone()).or_default() += i128::from(total.value);
+                }
+            }
+            sums
+        };
+        if sums(profiles) != sums(hours) {
+            found.wrong.push(format!("{}: its sums are not those of the profiles", part.path(Table::Hours)));
+        }
+        Ok(())
     }
 
     /// Checks that the stacks are a tree whose rows are ordered; returns their number.

@@ -47,6 +47,8 @@ pub struct Header {
     pub period: i64,
     /// Number of samples in the file.
     pub samples: u64,
+    /// The number of profiles that it is of: one, but for an hour of a node.
+    pub profiles: u64,
 }
 
 impl Header {
@@ -68,6 +70,7 @@ impl Header {
             period_type: (profile.string(period.kind).to_owned(), profile.string(period.unit).to_owned()),
             period: profile.period(),
             samples: profile.sample_count() as u64,
+            profiles: 1,
             identity,
             totals,
         }

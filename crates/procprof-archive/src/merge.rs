@@ -12,6 +12,7 @@ use crate::label_sets::LabelRow;
 use crate::part::LOCAL_BITS;
 use crate::read::{Group, ReadLimits, check_size};
 use crate::read_ahead::in_order;
+use crate::rollup::Grain;
 use crate::selection::Selection;
 use crate::sum::{Merged, ProfileSum, Values};
 use crate::tree::ROOT;
@@ -35,7 +36,8 @@ impl Archive {
     fn merge_listed(&self, selection: &Selection) -> Result<Option<Merged>> {
         let mut sum = ProfileSum::new(self.limits, &|| false);
         let parts: Vec<Part> = self.parts()?.whole.into_keys().filter(|part| selection.has_time(part)).collect();
-        sum.add_parts(self, &parts, &|part| self.headers_of(part, selection))?;
+        let parts: Vec<(Part, Grain)> = parts.into_iter().map(|part| (part, Grain::Profile)).collect();
+        sum.add_parts(self, &parts, &|part, grain| self.headers_of(part, grain, selection))?;
         sum.finish()
     }
 }
@@ -49,40 +51,41 @@ impl ProfileSum<'_> {
         if profiles.is_empty() {
             return Ok(());
         }
-        let read = PartReader { archive, part, is_stopped: self.is_stopped }.read(profiles)?;
-        self.add_read(part, profiles, &read)
+        let reader = PartReader { archive, part, grain: Grain::Profile, is_stopped: self.is_stopped };
+        self.add_read((part, Grain::Profile), profiles, &reader.read(profiles)?)
     }
 
-    /// Adds the profiles of parts of an archive that `profiles` gives, which is called by several threads at a time.
+    /// Adds the profiles of parts of an archive, or their hours, that `headers` gives, which is called by several threads
+    /// at a time.
     ///
     /// # Errors
     /// [`Error::Incompatible`] if their sample types differ from those before; [`Error::Part`] for a part whose files
-    /// are at fault; those of `profiles`, and of the storage; when the sum exceeds the limits. The sum is not to be
+    /// are at fault; those of `headers`, and of the storage; when the sum exceeds the limits. The sum is not to be
     /// used then.
     pub fn add_parts(
         &mut self,
         archive: &Archive,
-        parts: &[Part],
-        profiles: &(dyn Fn(Part) -> Result<Vec<Numbered>> + Sync),
+        parts: &[(Part, Grain)],
+        headers: &(dyn Fn(Part, Grain) -> Result<Vec<Numbered>> + Sync),
     ) -> Result<()> {
         let read = |at: usize, is_stopped: &dyn Fn() -> bool| {
-            let part = parts[at];
-            let profiles = profiles(part)?;
-            if profiles.is_empty() {
+            let (part, grain) = parts[at];
+            let headers = headers(part, grain)?;
+            if headers.is_empty() {
                 return Ok(None);
             }
-            let read = PartReader { archive, part, is_stopped }.read(&profiles)?;
-            Ok(Some((profiles, read)))
+            let read = PartReader { archive, part, grain, is_stopped }.read(&headers)?;
+            Ok(Some((headers, read)))
         };
         in_order(parts.len(), self.is_stopped, &read, &mut |at, read: Result<_>| match read? {
-            Some((profiles, read)) => self.add_read(parts[at], &profiles, &read),
+            Some((headers, read)) => self.add_read(parts[at], &headers, &read),
             None => Ok(()),
         })
     }
 
     /// Adds what was read of a part.
-    fn add_read(&mut self, part: Part, profiles: &[Numbered], read: &PartSums) -> Result<()> {
-        self.add_headers(profiles.iter().map(|(_, header)| header))?;
+    fn add_read(&mut self, (part, grain): (Part, Grain), headers: &[Numbered], read: &PartSums) -> Result<()> {
+        self.add_headers(headers.iter().map(|(_, header)| header))?;
         let kinds = self.kinds.len();
         let place = |kind: &String| self.kinds.iter().position(|(known, _)| known == kind);
         // All are known, since the headers were added.
@@ -109,7 +112,7 @@ impl ProfileSum<'_> {
         }
         for (stack, set, values) in read.values.iter(read.kinds.len()) {
             let stack = stacks.get(&stack).ok_or_else(|| {
-                Error::column(part.path(Table::Samples), "stack", format!("row {stack} is not among the stacks"))
+                Error::column(part.path(grain.values()), "stack", format!("row {stack} is not among the stacks"))
             })?;
             let set = sets.get(&set).copied().unwrap_or_default();
             let row = self.values.row(*stack, set, kinds);
@@ -138,6 +141,7 @@ struct PartSums {
 struct PartReader<'a> {
     archive: &'a Archive,
     part: Part,
+    grain: Grain,
     is_stopped: &'a dyn Fn() -> bool,
 }
 
@@ -175,13 +179,13 @@ impl PartReader<'_> {
 
     /// The sums of the values of profiles by the rows of stacks and labels in the part.
     fn values(&self, profiles: &[Numbered], kinds: &[String]) -> Result<Values> {
-        let (part, base) = (self.part, self.part.base());
+        let (part, base, grain) = (self.part, self.part.base(), self.grain);
         let types: BTreeSet<&ProfileType> = profiles.iter().map(|(_, header)| &header.identity.profile_type).collect();
         let nodes: BTreeSet<u64> = profiles.iter().map(|(_, header)| header.identity.node).collect();
         let mut is_wanted: Vec<bool> = Vec::new();
         for (number, _) in profiles {
             let wrong =
-                || Error::column(part.path(Table::Profiles), "profile", format!("{number} is no id of the part"));
+                || Error::column(part.path(grain.headers()), grain.number(), format!("{number} is no id of the part"));
             let profile = local(*number, base).ok_or_else(wrong)? as usize;
             is_wanted.resize(is_wanted.len().max(profile + 1), false);
             is_wanted[profile] = true;
@@ -193,11 +197,11 @@ impl PartReader<'_> {
         let mut sums = Values::default();
         // Neighbours have the same kind, stack and labels, mostly.
         let mut run = Run::default();
-        let file = self.archive.open(part, Table::Samples)?;
-        file.read(&["kind", "stack", "profile", "labels", "value"], &filter, &mut |rows| {
+        let file = self.archive.open(part, grain.values())?;
+        file.read(&["kind", "stack", grain.number(), "labels", "value"], &filter, &mut |rows| {
             self.go_on()?;
             let (names, values) = (rows.texts("kind")?, rows.integers("value")?);
-            let (stacks, profiles) = (rows.integers("stack")?, rows.integers("profile")?);
+            let (stacks, profiles) = (rows.integers("stack")?, rows.integers(grain.number())?);
             let labels = rows.integers("labels")?;
             for (at, value) in values.values().iter().enumerate() {
                 let profile = local(profiles.value(at), base);
@@ -218,7 +222,7 @@ impl PartReader<'_> {
             check_size("stacks of a part", sums.len(), self.limits().stacks)
         })?;
         run.add_to(&mut sums, base, kinds.len())
-            .map_err(|(column, why)| Error::column(part.path(Table::Samples), column, why))?;
+            .map_err(|(column, why)| Error::column(part.path(grain.values()), column, why))?;
         Ok(sums)
     }
 
@@ -315,7 +319,7 @@ impl PartReader<'_> {
         let missing = sets.iter().find(|(_, set)| set.is_empty());
         if let Some((id, _)) = missing {
             return Err(Error::column(
-                part.path(Table::Samples),
+                part.path(self.grain.values()),
                 "labels",
                 format!("set {id} is not among the labels"),
             ));

@@ -32,6 +32,10 @@ pub enum Table {
     Labels,
     /// Values of samples.
     Samples,
+    /// Values of the samples of each hour of a node, added up; of parts that compaction has made.
+    Rollups,
+    /// The hours of nodes that these are of.
+    Hours,
     /// The profiles; a part whose file of profiles is there is whole.
     Profiles,
 }
@@ -172,9 +176,58 @@ const PROFILES: &[Column] = &[
     column("facts", Texts, Dictionary, "what else is known of the profile"),
 ];
 
+const ROLLUPS: &[Column] = &[
+    column("type", Text, Dictionary, "the profiles' type: `cpu`, `heap`, …"),
+    column("kind", Text, Dictionary, "what the value counts: `samples`, `cpu`, `inuse_space`, …"),
+    column("unit", Text, Dictionary, "its unit: `count`, `nanoseconds`, `bytes`, …"),
+    column("cluster", Text, Dictionary, "the node's cluster"),
+    column("node_name", Text, Dictionary, "the node's name"),
+    column("node", Integer, Dictionary, "the node's id, unique among the nodes of one server"),
+    column("stack", Integer, Delta, "the stack"),
+    column("time", Moment, Dictionary, "when the hour began"),
+    column("summary", Integer, Delta, "the row of `hours`"),
+    nullable(column("labels", Integer, Plain, "the labels; missing if there are none")),
+    column("value", Integer, Plain, "the sum of the values of the samples with this stack and these labels; never 0"),
+];
+
+const HOURS: &[Column] = &[
+    column("summary", Integer, Delta, "the row's id in the archive"),
+    column("profiles", Integer, Dictionary, "the number of profiles that were complete in the hour"),
+    column("untimed", Integer, Dictionary, "those of them whose duration is not known"),
+    column("first", Moment, Dictionary, "when the first of them was complete"),
+    column("last", Moment, Dictionary, "when the last of them was complete"),
+    column("type", Text, Dictionary, "their type: `cpu`, `heap`, …"),
+    column("cluster", Text, Dictionary, "the node's cluster"),
+    column("node_name", Text, Dictionary, "the node's name"),
+    column("node", Integer, Dictionary, "the node's id, unique among the nodes of one server"),
+    column("role", Text, Dictionary, "the node's role: `FE`, `BE`, `service`, …"),
+    column("node_kind", Text, Dictionary, "how the node is collected"),
+    column("time", Moment, Dictionary, "when the hour began"),
+    column("start", Moment, Dictionary, "when the earliest of them began; 1970 if unknown"),
+    column("duration_nanos", Integer, Dictionary, "how long all of them took"),
+    column("trigger", Text, Dictionary, "why they were captured; empty if for several reasons"),
+    column("engine", Text, Dictionary, "what took the samples; empty if several did"),
+    column("labels", Texts, Dictionary, "the labels of the node"),
+    column("totals", Integers, Dictionary, "the sum of each kind of value, in the profiles' order"),
+    column("units", Texts, Dictionary, "the unit of each kind of value"),
+    column("shown_kind", Text, Dictionary, "the kind that is shown first"),
+    column("period_kind", Text, Dictionary, "the quantity that the period counts; may be empty"),
+    column("period_unit", Text, Dictionary, "the period's unit"),
+    column("period", Integer, Dictionary, "the longest sampling period; 0 if unknown"),
+    column("samples", Integer, Delta, "number of samples in the profiles' files"),
+    nullable(column("lost", Integer, Dictionary, "samples that the profiler lost")),
+    nullable(column("truncated", Integer, Dictionary, "samples whose stacks were cut")),
+    nullable(column("unsampled_nanos", Integer, Dictionary, "CPU time that no sample stands for")),
+    column("facts", Texts, Dictionary, "what else all of them agree on"),
+];
+
 impl Table {
     /// All tables, in the order in which the files of a part are written.
-    pub const ALL: [Table; 5] = [Table::Frames, Table::Stacks, Table::Labels, Table::Samples, Table::Profiles];
+    pub const ALL: [Table; 7] =
+        [Table::Frames, Table::Stacks, Table::Labels, Table::Samples, Table::Rollups, Table::Hours, Table::Profiles];
+
+    /// The tables that each part has; the others have nothing that is not in these.
+    pub const BASE: [Table; 5] = [Table::Frames, Table::Stacks, Table::Labels, Table::Samples, Table::Profiles];
 
     /// Its name, which is that of its folder.
     pub fn name(self) -> &'static str {
@@ -183,6 +236,8 @@ impl Table {
             Table::Stacks => "stacks",
             Table::Labels => "labels",
             Table::Samples => "samples",
+            Table::Rollups => "rollups",
+            Table::Hours => "hours",
             Table::Profiles => "profiles",
         }
     }
@@ -194,6 +249,8 @@ impl Table {
             Table::Stacks => STACKS,
             Table::Labels => LABELS,
             Table::Samples => SAMPLES,
+            Table::Rollups => ROLLUPS,
+            Table::Hours => HOURS,
             Table::Profiles => PROFILES,
         }
     }

@@ -2,8 +2,8 @@
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 
-use crate::Part;
 use crate::header::Identity;
+use crate::{Hour, Part};
 
 /// The profiles that are summed: those that fulfil all conditions. Empty lists and `None` are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,11 @@ impl Selection {
             && (self.ids.is_empty() || self.ids.contains(&identity.id))
             && (self.nodes.is_empty()
                 || self.nodes.iter().any(|node| node == node_name || node.parse() == Ok(identity.node)))
+    }
+
+    /// Whether all of an hour is in its time.
+    pub fn has_hour(&self, hour: Hour) -> bool {
+        self.from.is_none_or(|from| hour.start() >= from) && self.to.is_none_or(|to| hour.end() <= to)
     }
 
     /// Whether profiles of a part's time may be among them.

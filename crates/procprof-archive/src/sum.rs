@@ -157,7 +157,7 @@ impl<'a> ProfileSum<'a> {
             self.duration = Nanos(self.duration.0.saturating_add(header.identity.duration.0));
             self.period = self.period.max(header.period);
             self.metas.push(header.meta.clone());
-            self.profiles += 1;
+            self.profiles += header.profiles;
         }
         // One is enough of those that are known to be summed.
         if self.metas.len() > 1 {

@@ -12,9 +12,10 @@ use procprof_profile::{Nanos, StringId};
 use crate::frames::Frame;
 use crate::header::Header;
 use crate::objects::Objects;
+use crate::rollup::{NodeHour, RolledUp, roll_up};
 use crate::tree::Ordered;
 use crate::write::{PartWriter, Row, Written};
-use crate::{Error, Part, Result, Table};
+use crate::{Error, Hour, Part, Result, Table};
 
 /// Rows that are put together at a time.
 const BATCH: usize = 1 << 14;
@@ -28,20 +29,22 @@ impl PartWriter {
     pub fn write(self, objects: &dyn Objects, part: Part) -> Result<Written> {
         self.check()?;
         let mut written = Written { profiles: self.headers.len() as u64, rows: self.rows.len() as u64, bytes: 0 };
-        for (table, bytes) in self.encode(part)? {
+        for (table, bytes) in encode(&self, part.base(), None)? {
             objects.put(&part.path(table), &bytes)?;
             written.bytes += bytes.len() as u64;
         }
         Ok(written)
     }
 
-    /// The files of a part, in the order in which they are written.
-    pub(crate) fn encode(&self, part: Part) -> Result<Vec<(Table, Vec<u8>)>> {
-        encode(self, part.base())
+    /// The files of a part with those of its hours, in the order in which they are written.
+    pub(crate) fn encode_rolled_up(&self, part: Part) -> Result<Vec<(Table, Vec<u8>)>> {
+        let order = profile_order(&self.headers);
+        encode(self, part.base(), roll_up(&self.headers, &order.things, &self.rows))
     }
 }
 
-fn encode(part: &PartWriter, base: i64) -> Result<Vec<(Table, Vec<u8>)>> {
+/// The files of a part whose ids begin with `base`.
+fn encode(part: &PartWriter, base: i64, rolled_up: Option<RolledUp>) -> Result<Vec<(Table, Vec<u8>)>> {
     let order = part.stacks.ordered();
     let mut ranks = vec![0_u32; order.len()];
     for (at, stack) in order.iter().enumerate() {
@@ -50,13 +53,25 @@ fn encode(part: &PartWriter, base: i64) -> Result<Vec<(Table, Vec<u8>)>> {
     let frame_order = frame_order(part, &order);
     let profile_order = profile_order(&part.headers);
     let id = |at: u32| base + i64::from(at);
-    Ok(vec![
+    let mut files = vec![
         (Table::Frames, frames(part, &frame_order, &id)?),
         (Table::Stacks, stacks(part, &order, &frame_order, &id)?),
         (Table::Labels, labels(part, &id)?),
-        (Table::Samples, samples(part, &ranks, &profile_order, &id)?),
-        (Table::Profiles, profiles(part, &profile_order, &id)?),
-    ])
+    ];
+    let headers: Vec<&Header> = part.headers.iter().collect();
+    let completed = |header: &Header| header.identity.completed;
+    let values = ValueRows { headers: &headers, places: &profile_order.places, time: &completed };
+    files.push((Table::Samples, values.encode(Table::Samples, part.rows.clone(), &ranks, &id)?));
+    if let Some(RolledUp { hours, rows }) = rolled_up {
+        let headers: Vec<&Header> = hours.iter().map(|hour| &hour.header).collect();
+        let places: Vec<u32> = (0..headers.len() as u32).collect();
+        let began = |header: &Header| Hour::containing(header.identity.completed).start();
+        let values = ValueRows { headers: &headers, places: &places, time: &began };
+        files.push((Table::Rollups, values.encode(Table::Rollups, rows, &ranks, &id)?));
+        files.push((Table::Hours, node_hours(&hours, &id)?));
+    }
+    files.push((Table::Profiles, profiles(part, &profile_order, &id)?));
+    Ok(files)
 }
 
 /// Things in the order in which they are written.
@@ -190,81 +205,116 @@ fn labels(part: &PartWriter, id: Ids<'_>) -> Result<Vec<u8>> {
     })
 }
 
-fn samples(part: &PartWriter, ranks: &[u32], profiles: &Order, id: Ids<'_>) -> Result<Vec<u8>> {
-    let header = |row: &Row| &part.headers[row.profile as usize];
-    let mut rows: Vec<Row> = part.rows.clone();
-    rows.sort_by(|one, other| {
-        let key = |row: &Row| {
-            let Header { identity, totals, .. } = header(row);
-            (&identity.profile_type, &totals[row.kind as usize].kind, identity.node)
-        };
-        let place = |row: &Row| (ranks[row.stack as usize], profiles.places[row.profile as usize], row.labels);
-        key(one).cmp(&key(other)).then_with(|| place(one).cmp(&place(other)))
-    });
-    write(Table::Samples, rows.len(), |range| {
-        let rows = &rows[range];
-        let text = |of: &dyn Fn(&Header, &Row) -> String| -> ArrayRef {
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| of(header(row), row))))
-        };
-        vec![
-            text(&|header, _| header.identity.profile_type.name().to_owned()),
-            text(&|header, row| header.totals[row.kind as usize].kind.clone()),
-            text(&|header, row| header.totals[row.kind as usize].unit.clone()),
-            text(&|header, _| header.meta.cluster.clone()),
-            text(&|header, _| header.meta.node_name.clone()),
-            integers(rows.iter().map(|row| header(row).identity.node.cast_signed())),
-            integers(rows.iter().map(|row| id(ranks[row.stack as usize]))),
-            moments(rows.iter().map(|row| header(row).identity.completed)),
-            integers(rows.iter().map(|row| id(profiles.places[row.profile as usize]))),
-            Arc::new(Int64Array::from_iter(rows.iter().map(|row| (row.labels > 0).then(|| id(row.labels))))),
-            integers(rows.iter().map(|row| row.value)),
-        ]
-    })
+/// Rows with the values of profiles, or hours.
+struct ValueRows<'a> {
+    headers: &'a [&'a Header],
+    /// The place of each in its own table.
+    places: &'a [u32],
+    /// The time of its rows.
+    time: &'a dyn Fn(&Header) -> Nanos,
+}
+
+impl ValueRows<'_> {
+    fn encode(&self, table: Table, mut rows: Vec<Row>, ranks: &[u32], id: Ids<'_>) -> Result<Vec<u8>> {
+        let header = |row: &Row| self.headers[row.profile as usize];
+        let place_of = |row: &Row| self.places[row.profile as usize];
+        rows.sort_by(|one, other| {
+            let key = |row: &Row| {
+                let Header { identity, totals, .. } = header(row);
+                (&identity.profile_type, &totals[row.kind as usize].kind, identity.node)
+            };
+            let place = |row: &Row| (ranks[row.stack as usize], place_of(row), row.labels);
+            key(one).cmp(&key(other)).then_with(|| place(one).cmp(&place(other)))
+        });
+        write(table, rows.len(), |range| {
+            let rows = &rows[range];
+            let text = |of: &dyn Fn(&Header, &Row) -> String| -> ArrayRef {
+                Arc::new(StringArray::from_iter_values(rows.iter().map(|row| of(header(row), row))))
+            };
+            vec![
+                text(&|header, _| header.identity.profile_type.name().to_owned()),
+                text(&|header, row| header.totals[row.kind as usize].kind.clone()),
+                text(&|header, row| header.totals[row.kind as usize].unit.clone()),
+                text(&|header, _| header.meta.cluster.clone()),
+                text(&|header, _| header.meta.node_name.clone()),
+                integers(rows.iter().map(|row| header(row).identity.node.cast_signed())),
+                integers(rows.iter().map(|row| id(ranks[row.stack as usize]))),
+                moments(rows.iter().map(|row| (self.time)(header(row)))),
+                integers(rows.iter().map(|row| id(place_of(row)))),
+                Arc::new(Int64Array::from_iter(rows.iter().map(|row| (row.labels > 0).then(|| id(row.labels))))),
+                integers(rows.iter().map(|row| row.value)),
+            ]
+        })
+    }
 }
 
 fn profiles(part: &PartWriter, order: &Order, id: Ids<'_>) -> Result<Vec<u8>> {
     let rows: Vec<&Header> = order.things.iter().map(|at| &part.headers[*at as usize]).collect();
     write(Table::Profiles, rows.len(), |range| {
         let rows = &rows[range.clone()];
-        let text = |of: &dyn Fn(&Header) -> &str| -> ArrayRef {
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|header| of(header))))
-        };
-        let number = |of: &dyn Fn(&Header) -> i64| integers(rows.iter().map(|header| of(header)));
-        let maybe = |of: &dyn Fn(&Header) -> Option<u64>| -> ArrayRef {
-            Arc::new(Int64Array::from_iter(rows.iter().map(|header| of(header).map(u64::cast_signed))))
-        };
-        let own = |header: &&Header| -> Vec<(String, String)> { header.other_facts() };
-        vec![
-            integers(range.clone().map(|at| id(at as u32))),
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|header| header.identity.id.to_string()))),
-            text(&|header| header.identity.profile_type.name()),
-            text(&|header| &header.meta.cluster),
-            text(&|header| &header.meta.node_name),
-            number(&|header| header.identity.node.cast_signed()),
-            text(&|header| &header.meta.role),
-            text(&|header| &header.meta.kind),
-            moments(rows.iter().map(|header| header.identity.completed)),
-            moments(rows.iter().map(|header| header.identity.start)),
-            number(&|header| header.identity.duration.0),
-            text(&|header| &header.meta.trigger),
-            text(&|header| &header.meta.engine),
-            texts(rows.iter().map(|header| header.meta.labels.clone().into_iter().collect())),
-            totals(rows),
-            texts(
-                rows.iter()
-                    .map(|header| header.totals.iter().map(|total| (total.kind.clone(), total.unit.clone())).collect()),
-            ),
-            text(&|header| &header.shown_kind),
-            text(&|header| &header.period_type.0),
-            text(&|header| &header.period_type.1),
-            number(&|header| header.period),
-            number(&|header| header.samples as i64),
-            maybe(&|header| header.meta.lost),
-            maybe(&|header| header.meta.truncated),
-            maybe(&|header| header.meta.unsampled),
-            texts(rows.iter().map(own)),
-        ]
+        let mut columns = vec![
+            integers(range.map(|at| id(at as u32))),
+            Arc::new(StringArray::from_iter_values(rows.iter().map(|header| header.identity.id.to_string())))
+                as ArrayRef,
+        ];
+        columns.extend(header_columns(rows, &|header| header.identity.completed));
+        columns
     })
+}
+
+fn node_hours(hours: &[NodeHour], id: Ids<'_>) -> Result<Vec<u8>> {
+    let headers: Vec<&Header> = hours.iter().map(|hour| &hour.header).collect();
+    write(Table::Hours, hours.len(), |range| {
+        let (hours, headers) = (&hours[range.clone()], &headers[range.clone()]);
+        let mut columns = vec![
+            integers(range.map(|at| id(at as u32))),
+            integers(hours.iter().map(|hour| hour.header.profiles as i64)),
+            integers(hours.iter().map(|hour| hour.untimed as i64)),
+            moments(hours.iter().map(|hour| hour.first)),
+            moments(headers.iter().map(|header| header.identity.completed)),
+        ];
+        columns.extend(header_columns(headers, &|header| Hour::containing(header.identity.completed).start()));
+        columns
+    })
+}
+
+/// The columns that the tables of profiles and of hours have in common, in their order.
+fn header_columns(rows: &[&Header], time: &dyn Fn(&Header) -> Nanos) -> Vec<ArrayRef> {
+    let text = |of: &dyn Fn(&Header) -> &str| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(rows.iter().map(|header| of(header))))
+    };
+    let number = |of: &dyn Fn(&Header) -> i64| integers(rows.iter().map(|header| of(header)));
+    let maybe = |of: &dyn Fn(&Header) -> Option<u64>| -> ArrayRef {
+        Arc::new(Int64Array::from_iter(rows.iter().map(|header| of(header).map(u64::cast_signed))))
+    };
+    let units = |header: &&Header| -> Vec<(String, String)> {
+        header.totals.iter().map(|total| (total.kind.clone(), total.unit.clone())).collect()
+    };
+    vec![
+        text(&|header| header.identity.profile_type.name()),
+        text(&|header| &header.meta.cluster),
+        text(&|header| &header.meta.node_name),
+        number(&|header| header.identity.node.cast_signed()),
+        text(&|header| &header.meta.role),
+        text(&|header| &header.meta.kind),
+        moments(rows.iter().map(|header| time(header))),
+        moments(rows.iter().map(|header| header.identity.start)),
+        number(&|header| header.identity.duration.0),
+        text(&|header| &header.meta.trigger),
+        text(&|header| &header.meta.engine),
+        texts(rows.iter().map(|header| header.meta.labels.clone().into_iter().collect())),
+        totals(rows),
+        texts(rows.iter().map(units)),
+        text(&|header| &header.shown_kind),
+        text(&|header| &header.period_type.0),
+        text(&|header| &header.period_type.1),
+        number(&|header| header.period),
+        number(&|header| header.samples as i64),
+        maybe(&|header| header.meta.lost),
+        maybe(&|header| header.meta.truncated),
+        maybe(&|header| header.meta.unsampled),
+        texts(rows.iter().map(|header| header.other_facts())),
+    ]
 }
 
 fn integers(values: impl Iterator<Item = i64>) -> ArrayRef {

@@ -7,33 +7,55 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use procprof_archive::{Archive, ObjectFolder, ReadLimits, Selection, Table};
+use procprof_archive::{
+    Archive, CompactLimits, Grain, ObjectFolder, Part, PartLimits, PartWriter, ProfileSum, ReadLimits, Selection, Table,
+};
+use procprof_profile::Nanos;
+use tempfile::TempDir;
 
-use crate::support::{archive, part, some_profiles};
+use crate::support::{HOUR, archive, identity, part, some_profiles};
 
 fn path(folder: &tempfile::TempDir, table: Table) -> PathBuf {
     folder.path().join("archive").join(part(0).path(table))
 }
 
 /// Reads all of a part, which must not panic; the error's text.
-fn read(archive: &Archive) -> Result<(), String> {
-    let check = archive.check(part(0)).map_err(|error| error.to_string())?;
+fn read(archive: &Archive, part: Part) -> Result<(), String> {
+    let check = archive.check(part).map_err(|error| error.to_string())?;
     archive.merge(&Selection::default()).map_err(|error| error.to_string())?;
+    if archive.parts().unwrap().rolled.contains(&part) {
+        let mut sum = ProfileSum::new(archive.limits(), &|| false);
+        let headers = |part, grain| archive.headers_of(part, grain, &Selection::default());
+        sum.add_parts(archive, &[(part, Grain::Hour)], &headers).map_err(|error| error.to_string())?;
+        archive.list(part, Grain::Hour).map_err(|error| error.to_string())?;
+    }
     check.wrong.first().map_or(Ok(()), |wrong| Err(wrong.clone()))
+}
+
+/// An archive with a part that compaction has made, which has files of all tables.
+fn compacted() -> (TempDir, Archive, Part) {
+    let (folder, archive) = archive(&some_profiles());
+    let mut late = PartWriter::new(PartLimits::default());
+    late.add(identity(100), some_profiles().remove(0)).unwrap();
+    late.write(archive.objects(), part(1)).unwrap();
+    let limits = CompactLimits { grace: Nanos(0), ..CompactLimits::default() };
+    archive.compact(&limits, &|| HOUR.next_day().next_day().start(), 7, &mut ()).unwrap();
+    let part = *archive.parts().unwrap().whole.keys().next().unwrap();
+    (folder, archive, part)
 }
 
 #[test]
 fn cut_files_are_errors() {
-    let (folder, archive) = archive(&some_profiles());
-    assert_eq!(read(&archive), Ok(()));
+    let (folder, archive, part) = compacted();
+    assert_eq!(read(&archive, part), Ok(()));
     for table in Table::ALL {
-        let path = path(&folder, table);
+        let path = folder.path().join("archive").join(part.path(table));
         let whole = std::fs::read(&path).unwrap();
         let lengths = [0, 1, 4, 7, 8, 12, whole.len() / 2, whole.len() - 9, whole.len() - 1];
         for length in lengths {
             std::fs::write(&path, &whole[..length]).unwrap();
-            let error = read(&archive).unwrap_err();
-            assert!(error.contains(&part(0).path(table)), "{table:?} of {length} bytes: {error}");
+            let error = read(&archive, part).unwrap_err();
+            assert!(error.contains(&part.path(table)), "{table:?} of {length} bytes: {error}");
         }
         std::fs::write(&path, &whole).unwrap();
     }
@@ -41,10 +63,10 @@ fn cut_files_are_errors() {
 
 #[test]
 fn changed_bytes_never_panic() {
-    let (folder, archive) = archive(&some_profiles());
+    let (folder, archive, part) = compacted();
     let mut noticed = 0;
     for table in Table::ALL {
-        let path = path(&folder, table);
+        let path = folder.path().join("archive").join(part.path(table));
         let whole = std::fs::read(&path).unwrap();
         // Each place is changed in one way, which differs by place.
         let step = (whole.len() / 80).max(1);
@@ -52,7 +74,7 @@ fn changed_bytes_never_panic() {
             let mut changed = whole.clone();
             changed[at] ^= 1 << (turn % 8);
             std::fs::write(&path, &changed).unwrap();
-            noticed += usize::from(read(&archive).is_err());
+            noticed += usize::from(read(&archive, part).is_err());
         }
         std::fs::write(&path, &whole).unwrap();
     }
@@ -80,11 +102,14 @@ fn other_schemas_and_versions_are_named() {
     let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["cpu", "cpu"]));
     plant(&folder, Table::Samples, vec![("type", texts.clone())], "2");
-    assert_eq!(read(&archive).unwrap_err(), format!("{file}: version \"2\" of the schema; this procprof reads 1"));
+    assert_eq!(
+        read(&archive, part(0)).unwrap_err(),
+        format!("{file}: version \"2\" of the schema; this procprof reads 1")
+    );
     plant(&folder, Table::Samples, vec![("type", texts.clone())], "1");
-    assert_eq!(read(&archive).unwrap_err(), format!("{file}: column kind: is missing"));
+    assert_eq!(read(&archive, part(0)).unwrap_err(), format!("{file}: column kind: is missing"));
     plant(&folder, Table::Samples, vec![("type", numbers)], "1");
-    assert_eq!(read(&archive).unwrap_err(), format!("{file}: column type: has the type Int64, not VARCHAR"));
+    assert_eq!(read(&archive, part(0)).unwrap_err(), format!("{file}: column type: has the type Int64, not VARCHAR"));
 }
 
 #[test]
@@ -111,7 +136,7 @@ fn a_page_that_unpacks_to_much_is_refused() {
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
-    let error = read(&archive).unwrap_err();
+    let error = read(&archive, part(0)).unwrap_err();
     let start = format!("{}: column stack: page at 0 has ", part(0).path(Table::Stacks));
     assert!(error.starts_with(&start) && error.ends_with("more than the limit of 16777216"), "{error}");
 }
@@ -120,7 +145,7 @@ fn a_page_that_unpacks_to_much_is_refused() {
 fn limits_are_stated() {
     let (folder, _) = archive(&some_profiles());
     let objects = Arc::new(ObjectFolder::open(folder.path().join("archive")).unwrap());
-    let read_with = |limits: ReadLimits| read(&Archive::new(objects.clone(), limits)).unwrap_err();
+    let read_with = |limits: ReadLimits| read(&Archive::new(objects.clone(), limits), part(0)).unwrap_err();
     let limits = ReadLimits::default();
     let profiles = part(0).path(Table::Profiles);
     assert_eq!(read_with(ReadLimits { rows: 3, ..limits }), format!("{profiles}: rows: 7 exceeds the limit of 3"));

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use procprof_archive::{
-    Cell, Error, Hour, KindSums, ObjectFolder, Part, PartLimits, PartWriter, ProfileSum, ReadLimits, Selection, Table,
-    Writer,
+    Cell, Error, Grain, Hour, KindSums, ObjectFolder, Part, PartLimits, PartWriter, ProfileSum, ReadLimits, Selection,
+    Table, Writer,
 };
 use procprof_profile::merge::merge;
 use procprof_profile::{Nanos, Profile};
@@ -67,7 +67,7 @@ proptest! {
 #[test]
 fn a_list_has_what_the_headers_have() {
     let (_folder, archive) = archive(&some_profiles());
-    let (listed, headers) = (archive.list(part(0)).unwrap(), archive.headers(part(0)).unwrap());
+    let (listed, headers) = (archive.list(part(0), Grain::Profile).unwrap(), archive.headers(part(0)).unwrap());
     assert_eq!(listed.len(), headers.len());
     for (listed, (number, header)) in listed.iter().zip(&headers) {
         let identity = &header.identity;
@@ -96,7 +96,7 @@ fn rows_are_those_of_the_tables() {
         Ok::<(), Error>(())
     };
     archive.rows(part, Table::Samples, &mut each).unwrap();
-    assert_eq!(sums, archive.sums(part).unwrap().into_iter().collect());
+    assert_eq!(sums, archive.sums(part, Grain::Profile).unwrap().into_iter().collect());
 
     // The first stack is the root, which has no frame; an error of the caller ends it.
     let mut seen = Vec::new();

@@ -9,4 +9,5 @@ mod engines;
 mod hostile;
 mod laws;
 mod reference;
+mod rollups;
 mod support;

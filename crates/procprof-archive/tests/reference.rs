@@ -22,8 +22,9 @@ The sum of a range (`/merge`) is made of the files in the data folder, if all it
 most 500 of 64 MiB together; otherwise of the archive, and of the files that the archive does not have, each profile
 once. `node` may then be given several times. The page and the header `Procprof-Coverage` say how many profiles are from
 where, how many hours have none, and how many files of the archive cannot be read: their profiles are left out, after an
-error that names the file where that shows only while it is summed. At most 1,048,576 profiles are
-summed, 5,000 of them from files, with 1,048,576 stacks in all.
+error that names the file where that shows only while it is summed. Whole hours of compacted days are summed by their
+[roll-ups](#compaction). At most 1,048,576 other profiles are summed, 5,000 of them from files, with 1,048,576 stacks in
+all.
 
 The command works on archives without a server:
 
@@ -88,7 +89,7 @@ elsewhere are passed over; a listing with names that have empty steps, `..` or c
 
 ```text
 frames/date=2026-11-24/hour=15/0123456789abcdef-0000.parquet    functions, lines, addresses
-stacks/…  labels/…  samples/…  profiles/…
+stacks/…  labels/…  samples/…  profiles/…  rollups/…  hours/…
 ```
 
 Files of one name, one of each table, are written together: all profiles of an hour (UTC), or as many of them as fit
@@ -102,14 +103,17 @@ function as its leaf that is not `recursive`. Samples are sorted by type, kind, 
 
 ## Compaction
 
-`procprof serve` merges the parts of each day (UTC) that is over into one, or a few, which share stacks and frames,
-once the last hour of the day is archived, and when it starts. It drops whole days before `archive_days_max` (90), then
-whole hours and days, oldest first, until `archive_bytes_max` is kept. Frames that were archived without names get
-those of symbols that were uploaded meanwhile. `procprof archive compact` does the same without a server, with its own
-limits and without symbols. The limits are those of the archive, not of a cluster: of several servers with one archive,
-the smallest limits count. A part that comes later is added the next time. Profiles older than `archive_days_max` are
-not archived; what is dropped for its size while a server still has its profiles is archived again when that starts:
-keep more bytes than the data folder.
+`procprof serve` merges the parts of each day (UTC) that is over into one, or a few, which share stacks and frames, once
+the last hour of the day is archived, and when it starts. It drops whole days before `archive_days_max` (90), then whole
+hours and days, oldest first, until `archive_bytes_max` is kept. Frames that were archived without names get those of
+symbols that were uploaded meanwhile. Of profiles that several parts of a day have it keeps one. With each merged part
+it writes the roll-ups of its hours: `rollups` has the samples of the profiles that a node completed in an hour added
+up, and `hours` what there is to know about these profiles, joined by `summary`. There are none of other days, nor where
+a sum exceeds 64 bits, so they have nothing that the other tables do not have. `procprof archive compact` does the same
+without a server, with its own limits and without symbols. The limits are those of the archive, not of a cluster: of
+several servers with one archive, the smallest limits count. A part that comes later is added the next time. Profiles
+older than `archive_days_max` are not archived; what is dropped for its size while a server still has its profiles is
+archived again when that starts: keep more bytes than the data folder.
 
 One compaction runs at a time, by a lease in the folder `leases`; one that was killed keeps others away for
 `--lease-seconds` (60), that of a server for 5 minutes. It may be killed at any moment: the next one completes or
@@ -126,7 +130,7 @@ the removal takes, and a query that reads the old files then fails.
 
 fn page() -> String {
     let mut page = format!("{HEAD}Version {VERSION} of the schema (`procprof.archive` in a file's metadata):\n");
-    for table in [Table::Profiles, Table::Samples, Table::Stacks, Table::Frames, Table::Labels] {
+    for table in [Table::Profiles, Table::Samples, Table::Stacks, Table::Frames, Table::Labels, Table::Rollups, Table::Hours] {
         let _ = write!(page, "\n### {}\n\n| column | type | meaning |\n|---|---|---|\n", table.name());
         for column in table.columns() {
             let null = if column.nullable { "" } else { " NOT NULL" };

@@ -360,6 +360,70 @@ async fn closed_days_are_compacted_and_sums_stay_the_same() {
     server.stop().await;
 }
 
+/// Hours of days that are compacted are summed by their roll-ups; those that a range cuts, and profiles that come later
+/// or that the data folder has, too, by profiles.
+#[tokio::test(flavor = "multi_thread")]
+async fn any_range_of_days_that_are_rolled_up_has_each_profile_once() {
+    const STEP: i64 = 1500;
+    /// From [`START`] to the first whole hour.
+    const TO_HOUR: i64 = 2800;
+    let values: Vec<Made> = (0..14).map(|at| [1 << at, 3]).collect();
+    let server = TestServer::start(archiving()).await;
+    let push = async |server: &TestServer, at: usize| {
+        let pushed = server.push("cpu", made(START + STEP * at as i64, values[at])).await;
+        pushed["id"].as_str().unwrap().to_owned()
+    };
+    let mut ids = Vec::new();
+    for at in 0..12 {
+        ids.push(push(&server, at).await);
+    }
+    wait_for(&server, 12.0).await;
+    for id in ids.iter().step_by(2) {
+        assert_eq!(server.status(Method::DELETE, &format!("/api/profiles/{id}")).await, 204);
+    }
+    let server = reading(server.stop().await).await;
+    let archive = archive(server.data.path());
+    archive.objects().delete(LEASE).unwrap();
+    let limits = procprof_archive::CompactLimits { grace: Nanos(0), ..Default::default() };
+    procprof_server::compact(&archive, &limits).unwrap();
+    let parts = archive.parts().unwrap();
+    assert_eq!((parts.whole.len(), parts.rolled.len()), (2, 2), "two days");
+    for at in 12..14 {
+        push(&server, at).await;
+    }
+    // The first ones are listed as they were for some seconds.
+    let start = Instant::now();
+    while summed(&server, STEP * 14).await.0 != sum_of(&values) {
+        assert!(start.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let sum = async |from: i64, to: i64| {
+        let response = server.get(&format!("/merge?{}&format=collapsed", range(from, to))).await;
+        let (status, text) = (response.status(), response.text().await.unwrap());
+        assert!(status.is_success(), "{from} to {to}: {status}: {text}");
+        let hot = text.lines().find_map(|line| line.strip_prefix("main;hot ")).unwrap();
+        hot.parse::<i64>().unwrap() / 1_000_000
+    };
+    let edges = [0, 1, 1499, 1502, TO_HOUR, TO_HOUR + 1, TO_HOUR + 3600, 7000, TO_HOUR + 7200, 15_000, STEP * 14];
+    for (at, from) in edges.iter().enumerate() {
+        for to in edges.iter().skip(at + 1) {
+            // Complete a second after its start.
+            let is_in = |at: &usize| (*from..*to).contains(&(STEP * *at as i64 + 1));
+            let expected: i64 = (0..14).filter(is_in).map(|at| values[at][0]).sum();
+            if expected > 0 {
+                assert_eq!(sum(*from, *to).await, expected, "{from} to {to}");
+            }
+        }
+    }
+    // Whole hours do not need the samples of their profiles.
+    for part in parts.whole.keys() {
+        archive.objects().put(&part.path(Table::Samples), b"PAR1 no more").unwrap();
+    }
+    let expected: i64 = (0..14).filter(|at| (TO_HOUR..TO_HOUR + 7200).contains(&(STEP * at + 1))).map(|at| 1 << at).sum();
+    assert_eq!(sum(TO_HOUR, TO_HOUR + 7200).await, expected);
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_older_than_the_archive_keeps_is_dropped_and_not_archived() {
     let server = TestServer::start(archiving()).await;

@@ -11,7 +11,7 @@ pub(super) fn run() -> Result<()> {
     tools::ensure_present(&[("mariadbd", "mariadb-server-core")])?;
     clients::ensure_engines()?;
     let status = Command::new("cargo")
-        .args(["bench", "--quiet", "--locked", "-p", "procprof-server", "--bench", "sql"])
+        .args(["bench", "--quiet", "--locked", "-p", "procprof-server", "-p", "procprof", "--bench", "sql"])
         .status();
     ensure!(status.context("run cargo bench")?.success(), "cargo bench -p procprof-server failed");
     Ok(())

@@ -1,7 +1,8 @@
 //! Parts to one part: the rows of each are added, with the frames, stacks and labels that they have in common once.
 
 use arrow_array::Array;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
+use procprof_profile::ProfileId;
 
 use crate::archive::Archive;
 use crate::compact::{FrameNames, NamedFrame};
@@ -14,17 +15,30 @@ use crate::write::{PartWriter, Row};
 use crate::{Error, Part, Result, Table};
 
 impl PartWriter {
-    /// Adds a part with all its profiles. Frames without names get those of `names`.
+    /// Adds a part with its profiles, without those whose ids are in `taken`, which gets the others; the number of those
+    /// that were left out. Frames without names get those of `names`.
     ///
     /// # Errors
     /// When a file cannot be read or has what it must not; what was added before remains.
-    pub(crate) fn absorb(&mut self, archive: &Archive, part: Part, names: &mut dyn FrameNames) -> Result<()> {
+    pub(crate) fn absorb(
+        &mut self,
+        archive: &Archive,
+        part: Part,
+        names: &mut dyn FrameNames,
+        taken: &mut HashSet<ProfileId>,
+    ) -> Result<u64> {
         let stacks = self.absorb_stacks(archive, part, names)?;
         let labels = self.absorb_labels(archive, part)?;
-        let first = self.headers.len() as u32;
-        let mut profiles: HashMap<i64, u32> = HashMap::default();
+        // `None` for those that are left out.
+        let mut profiles: HashMap<i64, Option<u32>> = HashMap::default();
+        let mut left_out = 0;
         for (number, header) in archive.headers(part)? {
-            profiles.insert(number, first + profiles.len() as u32);
+            if !taken.insert(header.identity.id) {
+                left_out += 1;
+                profiles.insert(number, None);
+                continue;
+            }
+            profiles.insert(number, Some(self.headers.len() as u32));
             self.headers.push(header);
         }
         let file = archive.open(part, Table::Samples)?;
@@ -36,6 +50,7 @@ impl PartWriter {
                 let wrong = |column: &str, what: String| rows.wrong(column, format!("{what} is not in the part"));
                 let profile = profiles.get(&numbers.value(at)).copied();
                 let profile = profile.ok_or_else(|| wrong("profile", numbers.value(at).to_string()))?;
+                let Some(profile) = profile else { continue };
                 let totals = &self.headers[profile as usize].totals;
                 let kind = totals.iter().position(|total| total.kind == kinds.value(at));
                 let kind = kind.ok_or_else(|| wrong("kind", format!("{:?}", kinds.value(at))))?;
@@ -48,7 +63,8 @@ impl PartWriter {
             }
             Ok(())
         })?;
-        self.check()
+        self.check()?;
+        Ok(left_out)
     }
 
     /// Adds the stacks of a part; the stack here of each row.

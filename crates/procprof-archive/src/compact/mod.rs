@@ -10,7 +10,8 @@ mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use procprof_profile::Nanos;
+use foldhash::HashSet;
+use procprof_profile::{Nanos, ProfileId};
 
 use crate::archive::Archive;
 use crate::changes::{self, Change, ChangeId, Log};
@@ -104,6 +105,8 @@ pub struct Compacted {
     pub written: u64,
     /// Bytes of these.
     pub written_bytes: u64,
+    /// Profiles that another part of the day has, too, and that were left out.
+    pub repeated: u64,
     /// Parts that were dropped by the limits.
     pub dropped: u64,
     /// Their bytes.
@@ -337,10 +340,15 @@ impl Run<'_> {
     fn merge(&mut self, view: (ChangeId, &Sizes), group: &[Part], names: &mut dyn FrameNames) -> Result<Vec<Part>> {
         let mut part = PartWriter::new(self.limits.part);
         let mut old: Vec<Part> = Vec::new();
+        let mut repeated = 0;
+        let Some(mut taken) = self.ids_of_days(view.1, group)? else { return Ok(group.to_vec()) };
         for one in group {
             self.hold()?;
-            match part.absorb(self.archive, *one, names) {
-                Ok(()) => old.push(*one),
+            match part.absorb(self.archive, *one, names, &mut taken) {
+                Ok(left_out) => {
+                    repeated += left_out;
+                    old.push(*one);
+                }
                 Err(error) if error.is_of_file() => {
                     self.done.failed.push(error.to_string());
                     return Ok(vec![*one]);
@@ -353,8 +361,27 @@ impl Run<'_> {
         }
         if old.len() > 1 || (!names.is_empty() && self.archive.wants(old[0], names)?) {
             self.write(view, part, &old)?;
+            self.done.repeated += repeated;
         }
         Ok(old)
+    }
+
+    /// The ids in parts of days that are not in a group: those of whole days have no profile twice. `None` when one of
+    /// them cannot be read.
+    fn ids_of_days(&mut self, there: &Sizes, group: &[Part]) -> Result<Option<HashSet<ProfileId>>> {
+        let mut ids = HashSet::default();
+        for part in there.keys().filter(|part| part.span == Span::Day && !group.contains(part)) {
+            self.hold()?;
+            match self.archive.ids(*part) {
+                Ok(found) => ids.extend(found),
+                Err(error) if error.is_of_file() => {
+                    self.done.failed.push(error.to_string());
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(ids))
     }
 
     /// Writes a part, and commits and completes the change with which it replaces others.
@@ -363,7 +390,7 @@ impl Run<'_> {
         let new = Part { hour: id.day, span: Span::Day, writer: self.writer, number: self.number };
         self.number += 1;
         let mut written = 0;
-        for (table, bytes) in part.encode(new)? {
+        for (table, bytes) in part.encode_rolled_up(new)? {
             self.hold()?;
             let path = if table == Table::Profiles { changes::staged_path(new) } else { new.path(table) };
             objects.put(&path, &bytes)?;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use procprof_archive::{
-    Archive, CompactLimits, Compacted, FrameNames, Hour, Identity, NamedFrame, Objects, Part, PartLimits, PartWriter,
-    ReadLimits, Result, Selection, Span, Writer,
+    Archive, CompactLimits, Compacted, FrameNames, Grain, Hour, Identity, NamedFrame, Objects, Part, PartLimits,
+    PartWriter, ProfileSum, ReadLimits, Result, Selection, Span, Writer,
 };
 use procprof_profile::{Nanos, Profile, ProfileId};
 
@@ -23,8 +23,10 @@ const NOW: Nanos = Nanos(1_763_677_534 * SECOND + 48 * 3600 * SECOND);
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     profiles: BTreeMap<ProfileId, Vec<i64>>,
-    sums: BTreeMap<(Vec<String>, Vec<String>), Vec<i128>>,
+    sums: Sums,
 }
+
+type Sums = BTreeMap<(Vec<String>, Vec<String>), Vec<i128>>;
 
 fn seen(archive: &Archive) -> Result<Seen> {
     let mut profiles = BTreeMap::new();
@@ -36,7 +38,19 @@ fn seen(archive: &Archive) -> Result<Seen> {
         }
     }
     let sum = archive.merge(&Selection::default())?;
-    Ok(Seen { profiles, sums: sum.map(|sum| contents(&sum.profile)).unwrap_or_default() })
+    let sums = sum.map(|sum| contents(&sum.profile)).unwrap_or_default();
+    assert_eq!(summed_by_hours(archive)?, sums);
+    Ok(Seen { profiles, sums })
+}
+
+/// The sum of all profiles, of those that are rolled up by their hours.
+fn summed_by_hours(archive: &Archive) -> Result<Sums> {
+    let parts = archive.parts()?;
+    let grain = |part: &Part| if parts.rolled.contains(part) { Grain::Hour } else { Grain::Profile };
+    let parts: Vec<(Part, Grain)> = parts.whole.keys().map(|part| (*part, grain(part))).collect();
+    let mut sum = ProfileSum::new(archive.limits(), &|| false);
+    sum.add_parts(archive, &parts, &|part, grain| archive.headers_of(part, grain, &Selection::default()))?;
+    Ok(sum.finish()?.map(|sum| contents(&sum.profile)).unwrap_or_default())
 }
 
 fn opened(objects: &Arc<impl Objects + 'static>) -> Archive {
@@ -140,6 +154,35 @@ fn a_part_that_comes_later_is_added() {
     assert_eq!(seen(&archive).unwrap(), before);
     let parts = archive.parts().unwrap();
     assert_eq!((parts.whole.len(), parts.replaced.len(), parts.unfinished.len()), (4, 0, 0));
+}
+
+/// Of profiles that several parts have, whole days have one, also where they are several parts, so that roll-ups have
+/// each once.
+#[test]
+fn profiles_of_several_parts_are_kept_once() {
+    let objects = Arc::new(Memory::default());
+    let profiles = some_profiles();
+    let hour = |at: i64| Hour(HOUR.day().0 + at);
+    write(&*objects, hour(10), 1, 0, &profiles[..3]);
+    let archive = opened(&objects);
+    let expected = seen(&archive).unwrap();
+    write(&*objects, hour(10), 2, 0, &profiles[..2]);
+    write(&*objects, hour(10), 3, 2, &profiles[2..3]);
+    let rows = |part: &Part| archive.check(*part).unwrap().rows;
+    let largest = archive.parts().unwrap().whole.keys().map(rows).max().unwrap();
+    // The first does not fit with others, and stays as it is; then it does.
+    for (holder, rows, replaced, repeated, parts) in [(6, largest as usize, 2, 0, 2), (7, 1 << 20, 2, 3, 1)] {
+        let limits = CompactLimits { part: PartLimits { rows, ..PartLimits::default() }, ..limits() };
+        let done = compact_at(&archive, &limits, NOW, holder).unwrap();
+        assert_eq!((done.replaced, done.repeated, &*done.failed), (replaced, repeated, &[][..]));
+        assert_eq!(archive.parts().unwrap().whole.len(), parts);
+    }
+    assert_eq!(seen(&archive).unwrap(), expected);
+    // One that comes later has nothing new.
+    write(&*objects, hour(10), 4, 1, &profiles[1..2]);
+    let done = compact_at(&archive, &limits(), NOW, 8).unwrap();
+    assert_eq!((done.replaced, done.repeated), (2, 1));
+    assert_eq!(seen(&archive).unwrap(), expected);
 }
 
 #[test]

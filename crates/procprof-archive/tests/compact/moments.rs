@@ -27,7 +27,7 @@ fn recover(objects: &Arc<Memory>, now: Nanos) {
     assert_eq!((parts.whole.len(), parts.replaced.len(), parts.unfinished.len(), parts.odd.len()), (2, 0, 0, 0));
     let paths = objects.paths();
     assert!(!paths.iter().any(|path| path.starts_with("staged/")), "{paths:?}");
-    assert_eq!(paths.iter().filter(|path| path.ends_with(".parquet")).count(), 2 * 5, "{paths:?}");
+    assert_eq!(paths.iter().filter(|path| path.ends_with(".parquet")).count(), 7 + 5, "{paths:?}");
 }
 
 /// The days before a compaction, and those after one whose grace is over, so that files are to be removed.

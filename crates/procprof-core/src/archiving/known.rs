@@ -1,11 +1,11 @@
 //! [`KnownParts`]: the parts of an archive and the profiles in them, kept in memory while there is room: parts never
 //! change.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use procprof_archive::{Archive, Hour, Listed, Part, Parts};
+use procprof_archive::{Archive, Grain, Hour, Listed, Part, Parts};
 use procprof_profile::Nanos;
 
 use crate::error::chain;
@@ -32,7 +32,7 @@ struct Known {
     listed: Option<Instant>,
     /// When they could not be listed, and why.
     failed: Option<(Instant, String)>,
-    lists: HashMap<Part, (u64, Arc<Vec<Listed>>)>,
+    lists: HashMap<(Part, Grain), Kept>,
     profiles: usize,
     /// Counts uses.
     clock: u64,
@@ -40,6 +40,9 @@ struct Known {
     /// Parts with files that could not be read, and why.
     broken: HashMap<Part, String>,
 }
+
+/// A list, and when it was last used.
+type Kept = (u64, Arc<Vec<Listed>>);
 
 /// What is in a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,25 +120,30 @@ impl KnownParts {
         known.failed = None;
     }
 
-    /// The parts of the hours from that of a moment to that of another one, and of their days.
+    /// The parts of the hours from that of a moment to that of another one, and of their days; and those that are rolled
+    /// up.
     ///
     /// # Errors
     /// The storage's.
-    pub fn parts_between(&self, from: Nanos, to: Nanos) -> Result<Vec<Part>> {
+    pub fn parts_between(&self, from: Nanos, to: Nanos) -> Result<(Vec<Part>, BTreeSet<Part>)> {
         let (from, to) = (Hour::containing(from).start(), Hour::containing(to).end());
-        Ok(self.parts()?.whole.keys().copied().filter(|part| part.end() > from && part.start() < to).collect())
+        let parts = self.parts()?;
+        let between: Vec<Part> =
+            parts.whole.keys().copied().filter(|part| part.end() > from && part.start() < to).collect();
+        let rolled = between.iter().copied().filter(|part| parts.rolled.contains(part)).collect();
+        Ok((between, rolled))
     }
 
-    /// The profiles of a part.
+    /// The profiles of a part, or its hours.
     ///
     /// # Errors
     /// When its file cannot be read.
-    pub fn list(&self, part: Part) -> Result<Arc<Vec<Listed>>> {
-        if let Some(list) = self.lock().list(part) {
+    pub fn list(&self, part: Part, grain: Grain) -> Result<Arc<Vec<Listed>>> {
+        if let Some(list) = self.lock().list(part, grain) {
             return Ok(list);
         }
-        let list = Arc::new(self.archive.list(part)?);
-        self.lock().keep(part, &list);
+        let list = Arc::new(self.archive.list(part, grain)?);
+        self.lock().keep((part, grain), &list);
         Ok(list)
     }
 
@@ -147,7 +155,7 @@ impl KnownParts {
         if let Some(sums) = self.lock().sums.get(&part) {
             return Ok(Arc::clone(sums));
         }
-        let sums = Arc::new(PartSums::new(&self.archive.list(part)?));
+        let sums = Arc::new(PartSums::new(&self.archive.list(part, Grain::Profile)?));
         self.lock().sums.insert(part, Arc::clone(&sums));
         Ok(sums)
     }
@@ -169,15 +177,15 @@ impl KnownParts {
 }
 
 impl Known {
-    fn list(&mut self, part: Part) -> Option<Arc<Vec<Listed>>> {
+    fn list(&mut self, part: Part, grain: Grain) -> Option<Arc<Vec<Listed>>> {
         self.clock += 1;
-        let (used, list) = self.lists.get_mut(&part)?;
+        let (used, list) = self.lists.get_mut(&(part, grain))?;
         *used = self.clock;
         Some(Arc::clone(list))
     }
 
-    /// Keeps the profiles of a part; those that were not used for longest make room.
-    fn keep(&mut self, part: Part, list: &Arc<Vec<Listed>>) {
+    /// Keeps the profiles of a part, or its hours; those that were not used for longest make room.
+    fn keep(&mut self, part: (Part, Grain), list: &Arc<Vec<Listed>>) {
         if list.len() > KEPT_MAX {
             return;
         }

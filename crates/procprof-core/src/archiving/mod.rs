@@ -7,6 +7,7 @@ mod known;
 mod names;
 mod overview;
 mod rebuild;
+mod stored_days;
 mod verify;
 
 use std::path::Path;
@@ -21,6 +22,7 @@ pub use known::{KnownParts, PartSums};
 pub use overview::{ArchiveOverview, ArchiveUse};
 pub use procprof_archive::{Environment, Hour};
 pub use rebuild::{Rebuilt, rebuild};
+pub(crate) use stored_days::StoredDays;
 pub use verify::{Verified, verify};
 
 use crate::config::Config;

@@ -1,19 +1,19 @@
 //! Sums of all profiles of nodes and a type in a range, wherever they are: the archive's from there, and those that it
 //! does not have from the store and from the other servers of the archive. A profile that several have is summed once,
-//! by its id.
+//! by its id. Whole hours of nodes are summed by their roll-ups, where the archive has these.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use procprof_archive::{Header, Hour, Identity, Listed, Numbered, Part, ProfileSum, ReadLimits, Selection};
+use procprof_archive::{Grain, Header, Hour, Identity, Listed, Numbered, Part, ProfileSum, ReadLimits, Selection};
 use procprof_profile::format::{Limits, decode};
 use procprof_profile::{Nanos, Profile, ProfileId, ProfileType};
-use procprof_store::{Column, Entry, Filter, Format, Order, PAGE_MAX, PageRequest, RowQuery, Store, Values};
+use procprof_store::{Entry, Filter, Format, PAGE_MAX, PageRequest, Store};
 
 use super::RenderError;
 use super::subject::decoded;
-use crate::archiving::{KnownParts, identity};
+use crate::archiving::{KnownParts, StoredDays, identity};
 use crate::clock::now;
 use crate::error::chain;
 use crate::servers::Servers;
@@ -21,10 +21,8 @@ use crate::servers::hot::{self, Elsewhere, FILES_BYTES_MAX, FILES_MAX, HotQuesti
 
 /// Most profiles of a range that are not in the archive.
 const STORED_MAX: usize = 5000;
-/// Most profiles of a range.
+/// Most profiles of a range that are not rolled up.
 const PROFILES_MAX: usize = 1 << 20;
-/// Rows of the store that are read at a time.
-const ROWS: usize = 4096;
 
 /// Profiles of nodes and a type that were complete from a moment to before another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,9 +85,11 @@ pub struct RangeSum {
     range: ProfileRange,
     /// `None` without an archive.
     known: Option<Arc<KnownParts>>,
-    parts: Vec<Part>,
+    parts: Vec<(Part, Grain)>,
     /// Profiles that an earlier part has, too.
     repeated: HashSet<(Part, i64)>,
+    /// The number of profiles of parts that are summed one by one.
+    single: usize,
     stored: Vec<Entry>,
     /// URLs of other servers, with what only they have.
     elsewhere: Vec<(String, Vec<hot::Found>)>,
@@ -118,139 +118,188 @@ impl RangeSum {
             known,
             parts: Vec::new(),
             repeated: HashSet::new(),
+            single: 0,
             stored: Vec::new(),
             elsewhere: Vec::new(),
             servers,
             coverage: Coverage::default(),
         };
-        let mut times = Times::default();
-        let mut seen = found.find_archived(&mut times)?;
-        found.find_stored(store, &mut seen, &mut times)?;
-        found.find_elsewhere(elsewhere, seen, &mut times)?;
-        found.coverage.found = times.found;
-        let end = found.range.to.min(now());
-        if found.range.from < end {
-            let last = Hour::containing(Nanos(end.0 - 1));
-            found.coverage.hours = (last.0 - Hour::containing(found.range.from).0 + 1).unsigned_abs();
-            found.coverage.empty_hours = found.coverage.hours.saturating_sub(times.hours.len() as u64);
+        // Once more when files vanish meanwhile, since a compaction has replaced them.
+        if found.find_listed(store, &elsewhere)?
+            && let Some(known) = found.known.clone()
+        {
+            known.changed();
+            found.forget();
+            found.find_listed(store, &elsewhere)?;
         }
         Ok(found)
     }
 
-    /// Finds the profiles in the archive; once more when files vanish meanwhile, since a compaction has replaced them.
-    fn find_archived(&mut self, times: &mut Times) -> Result<HashSet<ProfileId>, RenderError> {
-        let Some(known) = self.known.clone() else { return Ok(HashSet::new()) };
-        let (seen, has_vanished) = self.find_listed(&known, times)?;
-        if !has_vanished {
-            return Ok(seen);
-        }
-        known.changed();
-        (self.coverage, *times) = Default::default();
+    fn forget(&mut self) {
         self.parts.clear();
         self.repeated.clear();
-        Ok(self.find_listed(&known, times)?.0)
+        self.single = 0;
+        self.stored.clear();
+        self.elsewhere.clear();
+        self.coverage = Coverage::default();
     }
 
-    /// Finds the profiles in the parts that are listed, and whether one of these is not there any more.
-    fn find_listed(
-        &mut self,
-        known: &KnownParts,
-        times: &mut Times,
-    ) -> Result<(HashSet<ProfileId>, bool), RenderError> {
-        let (mut seen, mut has_vanished) = (HashSet::new(), false);
-        let range = &self.range;
-        for part in parts_between(known, range, &mut self.coverage.unreadable) {
-            if let Some(why) = known.why_broken(part) {
-                self.coverage.unreadable.push(why);
-                continue;
+    /// Finds the profiles, day by day, in the parts that are listed and wherever else they are; whether one of the parts
+    /// is not there any more.
+    fn find_listed(&mut self, store: &Store, elsewhere: &[Elsewhere]) -> Result<bool, RenderError> {
+        let mut days = self.days(elsewhere);
+        let (mut times, mut has_vanished) = (Times::default(), false);
+        let mut stored = StoredDays::new(store, self.range.filter())?;
+        loop {
+            let next = [days.keys().next().copied(), stored.day()?].into_iter().flatten().min();
+            let Some(next) = next else { break };
+            let day = Day { stored: stored.of_day(next)?, ..days.remove(&next).unwrap_or_default() };
+            has_vanished |= self.find_day(store, day, &mut times)?;
+        }
+        self.coverage.found = times.found;
+        let end = self.range.to.min(now());
+        if self.range.from < end {
+            let last = Hour::containing(Nanos(end.0 - 1));
+            self.coverage.hours = (last.0 - Hour::containing(self.range.from).0 + 1).unsigned_abs();
+            self.coverage.empty_hours = self.coverage.hours.saturating_sub(times.hours.len() as u64);
+        }
+        Ok(has_vanished)
+    }
+
+    /// The days with parts of the archive, or profiles of other servers, and these.
+    fn days(&mut self, elsewhere: &[Elsewhere]) -> BTreeMap<Hour, Day> {
+        let mut days: BTreeMap<Hour, Day> = BTreeMap::new();
+        if let Some(known) = &self.known {
+            let (parts, rolled) = parts_between(known, &self.range, &mut self.coverage.unreadable);
+            for part in parts {
+                match known.why_broken(part) {
+                    Some(why) => self.coverage.unreadable.push(why),
+                    None => {
+                        let grain = if rolled.contains(&part) { Grain::Hour } else { Grain::Profile };
+                        days.entry(part.hour.day()).or_default().parts.push((grain, part));
+                    }
+                }
             }
-            let found = match range.found_in(known, part) {
-                Ok(found) => found,
+        }
+        for Elsewhere { url, profiles } in elsewhere {
+            let place = self.elsewhere.len();
+            self.elsewhere.push((url.clone(), Vec::new()));
+            match profiles {
+                Ok(profiles) => {
+                    for profile in profiles.iter().filter(|profile| self.range.has(profile)) {
+                        let day = days.entry(Hour::containing(profile.completed).day()).or_default();
+                        day.elsewhere.push((place, profile.clone()));
+                    }
+                }
+                Err(why) => self.coverage.silent.push(format!("{url}: {why}")),
+            }
+        }
+        days
+    }
+
+    /// Finds the profiles of a day; whether one of its parts is not there any more.
+    fn find_day(&mut self, store: &Store, day: Day, times: &mut Times) -> Result<bool, RenderError> {
+        let Day { mut parts, stored, elsewhere } = day;
+        // Those that are rolled up have no profile twice: their ids are needed only where others may have the same.
+        parts.sort_by_key(|(grain, part)| (*grain == Grain::Profile, *part));
+        let has_others = !stored.is_empty() || !elsewhere.is_empty() || parts.iter().any(|one| one.0 == Grain::Profile);
+        let (mut seen, mut has_vanished) = (HashSet::new(), false);
+        for (grain, part) in parts {
+            match self.find_in_part(part, grain, has_others, &mut seen, times) {
+                Ok(()) => {}
                 Err(error) => {
                     has_vanished |= error.is_of_vanished_file();
                     self.coverage.unreadable.push(chain(&error));
-                    continue;
                 }
-            };
-            let mut has_some = false;
-            for profile in found {
-                if !seen.insert(profile.id) {
-                    self.repeated.insert((part, profile.number));
-                    continue;
-                }
-                has_some = true;
-                self.coverage.archived += 1;
+            }
+            check_count("profiles that are not rolled up", self.single, PROFILES_MAX)?;
+        }
+        self.find_stored(store, &stored, &mut seen, times)?;
+        for (place, profile) in elsewhere {
+            if seen.insert(profile.id) {
+                self.coverage.elsewhere += 1;
                 self.coverage.measured(profile.duration);
                 times.add(profile.completed);
+                self.elsewhere[place].1.push(profile);
             }
-            if has_some {
-                self.parts.push(part);
-            }
-            check_count("profiles", seen.len(), PROFILES_MAX)?;
         }
-        Ok((seen, has_vanished))
+        let count = self.elsewhere.iter().map(|(_, profiles)| profiles.len()).sum();
+        check_count("profiles that are not archived yet", count, STORED_MAX)?;
+        Ok(has_vanished)
+    }
+
+    /// Finds the profiles of a part: of one that is rolled up the whole hours, and the profiles of others.
+    fn find_in_part(
+        &mut self,
+        part: Part,
+        grain: Grain,
+        has_others: bool,
+        seen: &mut HashSet<ProfileId>,
+        times: &mut Times,
+    ) -> crate::Result<()> {
+        let Some(known) = self.known.clone() else { return Ok(()) };
+        let is_rolled = grain == Grain::Hour;
+        let hours = if is_rolled { self.range.found_in(&known, part, Grain::Hour)? } else { Vec::new() };
+        let has_profiles = !is_rolled || has_others || self.range.cuts_hour_of(&part);
+        let profiles = if has_profiles { self.range.found_in(&known, part, Grain::Profile)? } else { Vec::new() };
+        for hour in &hours {
+            self.coverage.archived += hour.profiles;
+            self.coverage.duration = sum(self.coverage.duration, hour.duration);
+            self.coverage.untimed += hour.untimed;
+            times.add(hour.first);
+            times.add(hour.completed);
+        }
+        if !hours.is_empty() {
+            self.parts.push((part, Grain::Hour));
+        }
+        let mut has_some = false;
+        for profile in profiles {
+            let is_new = seen.insert(profile.id);
+            if is_rolled && self.range.has_hour_of(profile.completed) {
+                continue;
+            }
+            if !is_new {
+                self.repeated.insert((part, profile.number));
+                continue;
+            }
+            has_some = true;
+            self.single += 1;
+            self.coverage.archived += 1;
+            self.coverage.measured(profile.duration);
+            times.add(profile.completed);
+        }
+        if has_some {
+            self.parts.push((part, Grain::Profile));
+        }
+        Ok(())
     }
 
     fn find_stored(
         &mut self,
         store: &Store,
+        ids: &[ProfileId],
         seen: &mut HashSet<ProfileId>,
         times: &mut Times,
     ) -> Result<(), RenderError> {
-        let query = RowQuery { filter: self.range.filter(), columns: vec![Column::Id], order: Order::OldestFirst };
-        let mut rows = store.rows(&query)?;
-        while let Some(batch) = rows.next(ROWS)? {
-            let [Values::Ids(ids)] = &batch.columns[..] else { continue };
-            for id in ids {
-                if seen.contains(id) {
-                    self.coverage.in_both += 1;
-                    continue;
-                }
-                let entry = match store.get(*id) {
-                    Ok(entry) => entry,
-                    // Deleted meanwhile.
-                    Err(procprof_store::Error::NotFound { .. }) => continue,
-                    Err(error) => return Err(error.into()),
-                };
-                if entry.format == Format::Pprof {
-                    seen.insert(*id);
-                    self.coverage.stored += 1;
-                    self.coverage.measured(entry.duration);
-                    times.add(entry.completed);
-                    self.stored.push(entry);
-                }
+        for id in ids {
+            if seen.contains(id) {
+                self.coverage.in_both += 1;
+                continue;
+            }
+            let entry = match store.get(*id) {
+                Ok(entry) => entry,
+                // Deleted meanwhile.
+                Err(procprof_store::Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if entry.format == Format::Pprof {
+                seen.insert(*id);
+                self.coverage.stored += 1;
+                self.coverage.measured(entry.duration);
+                times.add(entry.completed);
+                self.stored.push(entry);
             }
             check_count("profiles that are not archived yet", self.stored.len(), STORED_MAX)?;
-        }
-        Ok(())
-    }
-
-    fn find_elsewhere(
-        &mut self,
-        elsewhere: Vec<Elsewhere>,
-        mut seen: HashSet<ProfileId>,
-        times: &mut Times,
-    ) -> Result<(), RenderError> {
-        let mut count = 0;
-        for Elsewhere { url, profiles } in elsewhere {
-            let mut profiles = match profiles {
-                Ok(profiles) => profiles,
-                Err(why) => {
-                    self.coverage.silent.push(format!("{url}: {why}"));
-                    continue;
-                }
-            };
-            profiles.retain(|profile| self.range.has(profile) && seen.insert(profile.id));
-            count += profiles.len();
-            check_count("profiles that are not archived yet", count, STORED_MAX)?;
-            for profile in &profiles {
-                self.coverage.elsewhere += 1;
-                self.coverage.measured(profile.duration);
-                times.add(profile.completed);
-            }
-            if !profiles.is_empty() {
-                self.elsewhere.push((url, profiles));
-            }
         }
         Ok(())
     }
@@ -262,15 +311,15 @@ impl RangeSum {
 
     /// Whether it has parts that have turned out to be unreadable since it was found.
     pub(super) fn has_broken(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| self.parts.iter().any(|part| known.why_broken(*part).is_some()))
+        self.known.as_ref().is_some_and(|known| self.parts.iter().any(|(part, _)| known.why_broken(*part).is_some()))
     }
 
     /// The text that is another one for other profiles.
     pub(super) fn key(&self) -> String {
         let ProfileRange { nodes, labels, profile_type, from, to } = &self.range;
         let mut key = format!("{nodes:?} {labels:?} {profile_type} {} {};", from.0, to.0);
-        for part in &self.parts {
-            key.push_str(&part.path(procprof_archive::Table::Profiles));
+        for (part, grain) in &self.parts {
+            key.push_str(&format!("{grain:?} {};", part.name()));
         }
         for entry in &self.stored {
             key.push_str(&format!("{} {};", entry.id, entry.bytes));
@@ -296,13 +345,11 @@ impl RangeSum {
         if let Some(known) = &self.known {
             known.changed();
         }
-        let mut again =
-            RangeSum { parts: Vec::new(), repeated: HashSet::new(), coverage: Coverage::default(), ..self.clone() };
-        let seen = again.find_archived(&mut Times::default())?;
         // What was archived meanwhile is summed once.
-        again.stored.retain(|entry| !seen.contains(&entry.id));
-        again.elsewhere.iter_mut().for_each(|(_, profiles)| profiles.retain(|profile| !seen.contains(&profile.id)));
-        again.load_found(store, go_on, &has_vanished)
+        let others = self.elsewhere.iter().cloned();
+        let elsewhere = others.map(|(url, profiles)| Elsewhere { url, profiles: Ok(profiles) }).collect();
+        let (range, known, servers) = (self.range.clone(), self.known.clone(), self.servers.clone());
+        RangeSum::find(store, known, range, servers, elsewhere)?.load_found(store, go_on, &has_vanished)
     }
 
     fn load_found(
@@ -330,10 +377,16 @@ impl RangeSum {
         let mut sum = ProfileSum::new(limits, &is_stopped);
         let selection = self.range.selection();
         if let Some(archive) = archive {
-            let headers = |part: Part| {
-                let mut headers: Vec<Numbered> = archive.headers_of(part, &selection)?;
+            let rolled: HashSet<Part> =
+                self.parts.iter().filter(|(_, grain)| *grain == Grain::Hour).map(|(part, _)| *part).collect();
+            let headers = |part: Part, grain: Grain| {
+                let mut headers: Vec<Numbered> = archive.headers_of(part, grain, &selection)?;
                 let is_wanted = |number: i64, header: &Header| {
-                    self.range.has_labels(header) && !self.repeated.contains(&(part, number))
+                    let is_single = || {
+                        let is_in_hour = rolled.contains(&part) && self.range.has_hour_of(header.identity.completed);
+                        !is_in_hour && !self.repeated.contains(&(part, number))
+                    };
+                    self.range.has_labels(header) && (grain == Grain::Hour || is_single())
                 };
                 headers.retain(|(number, header)| is_wanted(*number, header));
                 Ok(headers)
@@ -417,27 +470,36 @@ impl ProfileRange {
         }
     }
 
-    /// The profiles in a part of an archive.
-    fn found_in(&self, known: &KnownParts, part: Part) -> crate::Result<Vec<Found>> {
-        if !self.labels.is_empty() {
-            // Lists have no labels.
-            let headers = known.archive.headers_of(part, &self.selection())?;
-            let headers = headers.into_iter().filter(|(_, header)| self.has_labels(header));
-            return Ok(headers.map(|(number, header)| Found::new(number, &header.identity)).collect());
-        }
+    /// The profiles in a part of an archive, or its whole hours.
+    fn found_in(&self, known: &KnownParts, part: Part, grain: Grain) -> crate::Result<Vec<Listed>> {
         let is_wanted = |profile: &&Listed| {
+            let is_whole = grain == Grain::Profile || self.has_hour_of(profile.completed);
             (self.nodes.is_empty() || self.nodes.contains(&profile.node))
                 && profile.profile_type == self.profile_type
                 && profile.completed >= self.from
                 && profile.completed < self.to
+                && is_whole
         };
-        let found = |profile: &Listed| Found {
-            number: profile.number,
-            id: profile.id,
-            completed: profile.completed,
-            duration: profile.duration,
-        };
-        Ok(known.list(part)?.iter().filter(is_wanted).map(found).collect())
+        let mut found: Vec<Listed> = known.list(part, grain)?.iter().filter(is_wanted).cloned().collect();
+        if !self.labels.is_empty() && !found.is_empty() {
+            // Lists have no labels.
+            let headers = known.archive.headers_of(part, grain, &self.selection())?;
+            let with_labels = headers.iter().filter(|(_, header)| self.has_labels(header)).map(|(number, _)| *number);
+            let with_labels: HashSet<i64> = with_labels.collect();
+            found.retain(|profile| with_labels.contains(&profile.number));
+        }
+        Ok(found)
+    }
+
+    /// Whether all of the hour of a moment is in the range.
+    fn has_hour_of(&self, moment: Nanos) -> bool {
+        self.selection().has_hour(Hour::containing(moment))
+    }
+
+    /// Whether an end of the range is within an hour of a part.
+    fn cuts_hour_of(&self, part: &Part) -> bool {
+        let is_within = |edge: &Nanos| part.start() < *edge && *edge < part.end();
+        [self.from, self.to].iter().any(|edge| is_within(edge) && Hour::containing(*edge).start() != *edge)
     }
 
     /// Whether a profile that another server gave is one of them.
@@ -463,25 +525,27 @@ impl ProfileRange {
     }
 }
 
-/// A profile of a part of an archive.
-struct Found {
-    number: i64,
-    id: ProfileId,
-    completed: Nanos,
-    duration: Nanos,
+/// Where the profiles of a day are.
+#[derive(Default)]
+struct Day {
+    /// Parts of the archive, and whether they are rolled up.
+    parts: Vec<(Grain, Part)>,
+    /// Profiles of the store.
+    stored: Vec<ProfileId>,
+    /// Profiles of other servers, and the places of these.
+    elsewhere: Vec<(usize, hot::Found)>,
 }
 
-impl Found {
-    fn new(number: i64, identity: &Identity) -> Found {
-        Found { number, id: identity.id, completed: identity.completed, duration: identity.duration }
-    }
-}
-
-/// The parts of an archive that may have profiles of a range; if they cannot be listed none, and the reason.
-pub(super) fn parts_between(known: &KnownParts, range: &ProfileRange, unreadable: &mut Vec<String>) -> Vec<Part> {
+/// The parts of an archive that may have profiles of a range, and those that are rolled up; if they cannot be listed
+/// none, and the reason.
+pub(super) fn parts_between(
+    known: &KnownParts,
+    range: &ProfileRange,
+    unreadable: &mut Vec<String>,
+) -> (Vec<Part>, BTreeSet<Part>) {
     known.parts_between(range.from, range.to).unwrap_or_else(|error| {
         unreadable.push(chain(&error));
-        Vec::new()
+        Default::default()
     })
 }
 

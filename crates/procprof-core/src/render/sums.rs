@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_archive::{Header, Numbered, Part, ProfileSum};
+use procprof_archive::{Grain, Header, Numbered, Part, ProfileSum};
 use procprof_profile::{Nanos, Profile, ProfileId};
 use procprof_store::{FunctionTable, Total};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
@@ -217,13 +217,13 @@ impl Renderer {
         let (archive, selection, mut seen) = (&parts.archive, range.selection(), HashSet::new());
         let mut groups: BTreeMap<(Part, u32), Vec<Numbered>> = BTreeMap::new();
         let mut unreadable = Vec::new();
-        for part in parts_between(parts, range, &mut Vec::new()) {
+        for part in parts_between(parts, range, &mut Vec::new()).0 {
             go_on()?;
             if let Some(why) = parts.why_broken(part) {
                 unreadable.push(why);
                 continue;
             }
-            let headers = match archive.headers_of(part, &selection) {
+            let headers = match archive.headers_of(part, Grain::Profile, &selection) {
                 Ok(headers) => headers,
                 Err(error) if error.is_not_found() => return vanished(),
                 Err(_) => continue,
@@ -295,9 +295,9 @@ fn listed_profiles(
 ) -> Result<(RangeProfiles, bool), RenderError> {
     let (mut found, mut has_vanished) = (RangeProfiles::default(), false);
     let (selection, mut seen) = (range.selection(), HashSet::new());
-    for part in parts_between(archive, range, &mut found.missing) {
+    for part in parts_between(archive, range, &mut found.missing).0 {
         go_on()?;
-        let headers = match archive.archive.headers_of(part, &selection) {
+        let headers = match archive.archive.headers_of(part, Grain::Profile, &selection) {
             Ok(headers) => headers,
             Err(error) => {
                 has_vanished |= error.is_not_found();

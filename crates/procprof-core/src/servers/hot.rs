@@ -18,13 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use procprof_archive::{Grain, Hour, Part};
 use procprof_collect::{Auth, BaseUrl, ProfileUrl, Secret, Target, Tls, endpoints, post_bytes};
 use procprof_profile::{Nanos, ProfileId, ProfileType};
-use procprof_store::{Entry, Filter, Format, Order, RowQuery, Store, Total, Values};
+use procprof_store::{Entry, Filter, Format, Store, Total};
 use serde::{Deserialize, Serialize};
 
 use super::{ServerState, Servers};
-use crate::archiving::KnownParts;
+use crate::archiving::{KnownParts, StoredDays};
 use crate::error::chain;
 use crate::remote::secret_line;
 use crate::{Error, Result};
@@ -44,8 +45,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Time that another server has to send files.
 const FILES_PATIENCE: Duration = Duration::from_secs(60);
 const FRAME_HEAD: usize = 20;
-/// Rows of the store that are read at a time.
-const ROWS: usize = 4096;
 
 /// Which profiles a server is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,30 +182,28 @@ pub fn hot_profiles(store: &Store, known: &KnownParts, question: &HotQuestion) -
     let (from, to) = (Nanos(question.from), Nanos(question.to));
     let wrong = |error: procprof_profile::ParseProfileTypeError| Error::Setup { what: "type", why: error.to_string() };
     let profile_type: ProfileType = question.profile_type.parse().map_err(wrong)?;
-    let mut archived: HashSet<ProfileId> = HashSet::new();
-    for part in known.parts_between(from, to)? {
-        // Of one that cannot be read, the store's profiles are what there is.
-        let Ok(listed) = known.list(part) else { continue };
-        let wanted = listed.iter().filter(|profile| {
-            profile.profile_type == profile_type && profile.completed >= from && profile.completed < to
-        });
-        archived.extend(wanted.map(|profile| profile.id));
+    let mut parts: BTreeMap<Hour, Vec<Part>> = BTreeMap::new();
+    for part in known.parts_between(from, to)?.0 {
+        parts.entry(part.hour.day()).or_default().push(part);
     }
-    let query = RowQuery {
-        filter: Filter {
-            nodes: question.nodes.clone(),
-            types: vec![profile_type],
-            from: Some(from),
-            to: Some(to),
-            labels: question.labels.clone(),
-            ..Filter::default()
-        },
-        columns: vec![procprof_store::Column::Id],
-        order: Order::OldestFirst,
+    let filter = Filter {
+        nodes: question.nodes.clone(),
+        types: vec![profile_type],
+        from: Some(from),
+        to: Some(to),
+        labels: question.labels.clone(),
+        ..Filter::default()
     };
-    let (mut answer, mut rows) = (HotAnswer::default(), store.rows(&query)?);
-    while let Some(batch) = rows.next(ROWS)? {
-        let [Values::Ids(ids)] = &batch.columns[..] else { continue };
+    let (mut answer, mut stored) = (HotAnswer::default(), StoredDays::new(store, filter)?);
+    while let Some(day) = stored.day()? {
+        let ids = stored.of_day(day)?;
+        let mut archived: HashSet<ProfileId> = HashSet::new();
+        for part in parts.remove(&day).unwrap_or_default() {
+            // Of one that cannot be read, the store's profiles are what there is.
+            if let Ok(listed) = known.list(part, Grain::Profile) {
+                archived.extend(listed.iter().map(|profile| profile.id));
+            }
+        }
         for id in ids.iter().filter(|id| !archived.contains(id)) {
             // One that is gone was deleted meanwhile.
             let Ok(entry) = store.get(*id) else { continue };

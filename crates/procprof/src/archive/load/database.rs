@@ -74,7 +74,7 @@ impl Database {
         let there: BTreeSet<String> = self.connection.rows("SHOW TABLES")?.into_iter().collect();
         if there.contains(PARTS) {
             let parts: Vec<String> = self.connection.rows(&format!("SELECT `name` FROM `{PARTS}`"))?;
-            let missing = Table::ALL.map(tables::name).into_iter().find(|name| !there.contains(name));
+            let missing = Table::BASE.map(tables::name).into_iter().find(|name| !there.contains(name));
             if let (Some(missing), false) = (missing, parts.is_empty()) {
                 bail!(
                     "table {missing} is missing, of which {PARTS} lists {} parts; drop {PARTS} to load them again",
@@ -84,7 +84,7 @@ impl Database {
         } else {
             self.connection.run(&tables::create_parts(&self.dialect))?;
         }
-        for table in Table::ALL {
+        for table in Table::BASE {
             let name = tables::name(table);
             if !there.contains(&name) {
                 self.connection.run(&tables::create(table, &self.dialect)).with_context(|| format!("make {name}"))?;
@@ -156,7 +156,7 @@ impl Database {
         // Where there are no transactions, whoever comes next knows of rows that are left behind.
         self.connection.run(&tables::remember(part, None, &self.dialect))?;
         let mut rows = [0; 5];
-        for (table, rows) in Table::ALL.into_iter().zip(&mut rows) {
+        for (table, rows) in Table::BASE.into_iter().zip(&mut rows) {
             *rows = self.add_table(archive, part, table, &mut moved.bytes)?;
             moved.rows += *rows;
         }
