@@ -6,6 +6,7 @@ mod decode;
 mod fleet;
 mod host;
 mod ingest;
+mod month;
 mod pages;
 mod rest;
 mod sql;
@@ -26,6 +27,7 @@ const PARTS: &[Part] = &[
     ("host", "recording of processes and hosts from outside, beside perf", host::run),
     ("pages", "time to the first byte of pages with 100,000 profiles", pages::run),
     ("archive", "size and cost of an archive, sums of a day beside DuckDB, ClickHouse and DataFusion", archive::run),
+    ("month", "a function's share in 4.3 million profiles of an archive, beside DuckDB", month::run),
     ("sql", "statements over 100,000 profiles, who holds a function, beside MariaDB and DuckDB", sql::run),
     ("viewer", "flame graphs in Chromium, beside google/pprof, speedscope and d3-flame-graph", viewer::run),
 ];

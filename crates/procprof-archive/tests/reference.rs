@@ -130,7 +130,9 @@ the removal takes, and a query that reads the old files then fails.
 
 fn page() -> String {
     let mut page = format!("{HEAD}Version {VERSION} of the schema (`procprof.archive` in a file's metadata):\n");
-    for table in [Table::Profiles, Table::Samples, Table::Stacks, Table::Frames, Table::Labels, Table::Rollups, Table::Hours] {
+    for table in
+        [Table::Profiles, Table::Samples, Table::Stacks, Table::Frames, Table::Labels, Table::Rollups, Table::Hours]
+    {
         let _ = write!(page, "\n### {}\n\n| column | type | meaning |\n|---|---|---|\n", table.name());
         for column in table.columns() {
             let null = if column.nullable { "" } else { " NOT NULL" };

@@ -419,7 +419,8 @@ async fn any_range_of_days_that_are_rolled_up_has_each_profile_once() {
     for part in parts.whole.keys() {
         archive.objects().put(&part.path(Table::Samples), b"PAR1 no more").unwrap();
     }
-    let expected: i64 = (0..14).filter(|at| (TO_HOUR..TO_HOUR + 7200).contains(&(STEP * at + 1))).map(|at| 1 << at).sum();
+    let expected: i64 =
+        (0..14).filter(|at| (TO_HOUR..TO_HOUR + 7200).contains(&(STEP * at + 1))).map(|at| 1 << at).sum();
     assert_eq!(sum(TO_HOUR, TO_HOUR + 7200).await, expected);
     server.stop().await;
 }

@@ -406,7 +406,25 @@ async fn ranges_are_merged_and_compared() {
     assert!(compared.contains("2 profiles</strong>, 2 s in all") && compared.contains("Compared with"), "{compared}");
     let none = server.text("/merge?node=1&type=cpu&from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z").await;
     assert!(none.contains("No profiles in this range"), "{none}");
-    for wrong in ["node=1&from=1&to=2", "type=cpu&from=1&to=2", "node=1&type=cpu&from=2&to=1", "id=x"] {
+    // All nodes are one parameter, and those with a label.
+    let all = range.replace("node=1", "node=*");
+    let page = server.text(&all).await;
+    assert!(page.contains("of 1 profiles") && page.contains("/merge?node=%2A&type=cpu&"), "{page}");
+    assert!(page.contains("value=\"*\" selected"), "{page}");
+    assert!(server.text(&format!("{all}&format=top")).await.contains("hot_70"));
+    let none = server.text(&format!("{all}&label=zone%3Deu-1")).await;
+    assert!(
+        none.contains("No profiles in this range") && none.contains("name=\"label\" value=\"zone=eu-1\""),
+        "{none}"
+    );
+    for wrong in [
+        "node=*&node=1&type=cpu&from=1&to=2",
+        "node=*&type=cpu&from=1&to=2&label=x",
+        "node=1&from=1&to=2",
+        "type=cpu&from=1&to=2",
+        "node=1&type=cpu&from=2&to=1",
+        "id=x",
+    ] {
         assert_eq!(server.status(Method::GET, &format!("/merge?{wrong}")).await, 400, "{wrong}");
     }
 

@@ -25,7 +25,8 @@ use Schema::{Integer, Text, Time, Uuid};
 use Verb::{Delete, Get, Post};
 
 const ID: Param = path("id", Uuid, "The profile's id");
-const NODES: Param = query("node", Text, "Id or name of a node; may be given several times with a range");
+const NODES: Param = query("node", Text, "Id or name of a node; may be given several times with a range; * for all");
+const LABELS: Param = query("label", Text, "`key=value` of the node's labels; may be given several times");
 const NODE: Param = query("node", Text, "Id, name, `FE`, or `ROLE:host:port` of a registered node");
 const TYPE: Param = query("type", Text, "Profile type: cpu, heap, …");
 const LIMIT: Param = query("limit", Integer(1, 1000), "Rows; 100 unless given");
@@ -123,7 +124,7 @@ pub(crate) const ROUTES: &[Route] = &[
             query("last", Text, "1h, 6h, 1d or 7d: completed in this time until now"),
             FROM,
             TO,
-            query("label", Text, "`key=value` of the node's labels; may be given several times"),
+            LABELS,
             TEXT,
             TRIGGER,
             CURSOR,
@@ -405,6 +406,7 @@ pub(crate) const ROUTES: &[Route] = &[
             Procprof-Coverage in the answer says how much from where",
         params: &[
             NODES,
+            LABELS,
             TYPE,
             FROM,
             TO,
@@ -530,7 +532,7 @@ pub(crate) const ROUTES: &[Route] = &[
         name: "mergeTree",
         summary: "The visible part of a call tree below a node, in columns; further parameters are the options of \
             reports; of the sum of profiles",
-        params: &[NODES, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, AT, WIDE, DEEP],
+        params: &[NODES, LABELS, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, AT, WIDE, DEEP],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("tree", state, reader, query).await),
@@ -541,7 +543,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "mergeTreeMatches",
         summary: "The functions of a call tree whose names match, and their share; of the sum of profiles",
-        params: &[NODES, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, RE],
+        params: &[NODES, LABELS, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, RE],
         request: Body::None,
         answer: (200, Body::Json(schema_of::<TreeMatches>())),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("search", state, reader, query).await),
@@ -552,7 +554,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "mergeTreeTable",
         summary: "The functions of a call tree with their values; of the sum of profiles",
-        params: &[NODES, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, ORDER, MATCHING, ROWS, OFFSET],
+        params: &[NODES, LABELS, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, ORDER, MATCHING, ROWS, OFFSET],
         request: Body::None,
         answer: (200, Body::Json(schema_of::<TreeTable>())),
         mount: || get(async |state: _, reader: _, query: _| trees::of_sum("table", state, reader, query).await),
@@ -565,7 +567,8 @@ pub(crate) const ROUTES: &[Route] = &[
         summary: "The callers and the callees of a function: two visible parts, each after its length; of the sum of \
             profiles",
         params: &[
-            NODES, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, FRAME, NAME, SIDE, SIDE_AT, WIDE, DEEP,
+            NODES, LABELS, TYPE, FROM, TO, SUMMED_ID, BASE_FROM, BASE_TO, BASE_ID, FRAME, NAME, SIDE, SIDE_AT, WIDE,
+            DEEP,
         ],
         request: Body::None,
         answer: (200, Body::Media(SLICE)),
@@ -665,18 +668,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "listProfiles",
         summary: "Stored profiles, newest first",
-        params: &[
-            NODE,
-            TYPE,
-            FROM,
-            TO,
-            query("label", Text, "`key=value` of the node's labels; may be given several times"),
-            query("cluster", Text, "Cluster"),
-            TRIGGER,
-            TEXT,
-            LIMIT,
-            CURSOR,
-        ],
+        params: &[NODE, TYPE, FROM, TO, LABELS, query("cluster", Text, "Cluster"), TRIGGER, TEXT, LIMIT, CURSOR],
         request: Body::None,
         answer: (200, Body::Json(schema_of::<ProfilePage>())),
         mount: || get(api::profiles::list),

@@ -16,12 +16,14 @@ use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 
 /// The keys that name the profiles of a sum.
-pub(crate) const SUM_KEYS: &[&str] = &["node", "type", "from", "to", "id", "base_from", "base_to", "base_id"];
+pub(crate) const SUM_KEYS: &[&str] = &["node", "label", "type", "from", "to", "id", "base_from", "base_to", "base_id"];
 
 /// Says how many profiles of a range are from the archive and from the store.
 const COVERAGE: &str = "procprof-coverage";
 /// The same of the range that it is compared with.
 const BASE_COVERAGE: &str = "procprof-base-coverage";
+/// All nodes, as in the functions of SQL.
+pub(crate) const ALL_NODES: &str = "*";
 /// Most nodes of a range.
 const NODES_MAX: usize = 500;
 
@@ -90,12 +92,16 @@ pub(crate) fn range(web: &Web, params: &Params, [from, to]: [&str; 2]) -> ApiRes
         return Err(Problem::bad_request(format!("{from} is not before {to}")));
     }
     params.need("node")?;
-    let nodes: Vec<u64> = params.all("node").map(|name| node(web, name)).collect::<ApiResult<_>>()?;
+    let names: Vec<&str> = params.all("node").collect();
+    let nodes: Vec<u64> = match names.as_slice() {
+        [ALL_NODES] => Vec::new(),
+        names => names.iter().map(|name| node(web, name)).collect::<ApiResult<_>>()?,
+    };
     if nodes.len() > NODES_MAX {
         return Err(Problem::bad_request(format!("more than {NODES_MAX} nodes")));
     }
     let profile_type = params.profile_type("type")?.ok_or_else(|| Problem::bad_request("type is missing"))?;
-    Ok(ProfileRange { nodes, labels: Vec::new(), profile_type, from: first, to: last })
+    Ok(ProfileRange { nodes, labels: params.labels()?, profile_type, from: first, to: last })
 }
 
 /// The id of a node. One that is gone is known to the archive alone, by its id.
@@ -125,7 +131,10 @@ async fn in_range(web: &Arc<Web>, params: &Params, keys: [&str; 2]) -> ApiResult
     if entries.is_empty() {
         let nodes: Vec<&str> = params.all("node").collect();
         let [from, to] = keys;
-        let why = format!("{} has no such profile that was completed from {from} to {to}", nodes.join(", "));
+        let why = match nodes.as_slice() {
+            [ALL_NODES] => format!("no node has such a profile that was completed from {from} to {to}"),
+            nodes => format!("{} has no such profile that was completed from {from} to {to}", nodes.join(", ")),
+        };
         return Err(Problem::not_found(why));
     }
     if !fits {

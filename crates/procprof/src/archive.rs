@@ -318,6 +318,9 @@ fn run_compact(arguments: &CompactArgs) -> Result<ExitCode> {
         "{} parts with {} bytes became {} with {}; {} with {} bytes dropped",
         done.replaced, done.replaced_bytes, done.written, done.written_bytes, done.dropped, done.dropped_bytes
     );
+    if done.repeated > 0 {
+        println!("{} profiles that another part has, too, left out", done.repeated);
+    }
     let mut removed = done.removed + done.left_over;
     while let Some(until) = done.waits_until {
         let left = i128::from(until.0) - jiff::Timestamp::now().as_nanosecond();

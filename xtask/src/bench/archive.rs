@@ -145,30 +145,52 @@ fn merged(procprof: &Path, archive: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A server with nothing but an archive, which it does not change.
+pub(super) struct Reading {
+    pub(super) server: Served,
+    /// The port of its SQL server.
+    pub(super) port: String,
+}
+
+impl Reading {
+    pub(super) fn start(procprof: &Path, archive: &Path) -> Result<Reading> {
+        let folder = archive.with_file_name("serving");
+        let data = folder.join("data");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).context("remove a folder")?;
+        }
+        std::fs::create_dir_all(&folder).context("make a folder")?;
+        // Another server seems to compact.
+        let (leases, until) = (archive.join("leases"), Timestamp::now().as_millisecond() + 3_600_000);
+        std::fs::create_dir_all(&leases).context("make a folder")?;
+        std::fs::write(leases.join("compaction-0000000900"), format!("000000000000feed {until}"))
+            .context("take a lease")?;
+        let archive = format!("archive={}", archive.display());
+        let quiet = ["--mysql", "127.0.0.1:0", "--mysql-no-auth", "--set", "proc_profile_cpu_enable=false"];
+        let server = Served::start(Command::new(procprof), &data, &[&quiet[..], &["--set", &archive]].concat())?;
+        let port = product::sql_port(&data.with_extension("log"))?;
+        Ok(Reading { server, port })
+    }
+
+    /// The wall time of a statement by MariaDB's client, in seconds.
+    pub(super) fn asked(&self, statement: &str) -> Result<f64> {
+        let mut command = Command::new("mariadb");
+        command.args(["--skip-ssl", "-h127.0.0.1", "-uroot", "-P", &self.port, "procprof", "-e", statement]);
+        timed(&mut command)
+    }
+}
+
 /// What a server, which has none of the files, answers about the day of the archive.
 fn served(procprof: &Path, archive: &Path) -> Result<()> {
     let nodes = "SELECT DISTINCT node FROM profiles";
     let nodes = format!("SELECT string_agg(CAST(node AS VARCHAR), '&node=') FROM ({nodes})");
     let nodes = asks("duckdb", &Page::read(archive)?.views("duckdb"), &[&nodes], None)?[0].join("");
-    let folder = archive.with_file_name("serving");
-    let data = folder.join("data");
-    std::fs::create_dir_all(&folder).context("make a folder")?;
-    // Another server seems to compact.
-    let (leases, until) = (archive.join("leases"), Timestamp::now().as_millisecond() + 3_600_000);
-    std::fs::create_dir_all(&leases).context("make a folder")?;
-    std::fs::write(leases.join("compaction-0000000900"), format!("000000000000feed {until}"))
-        .context("take a lease")?;
-    let archive = format!("archive={}", archive.display());
-    let quiet = ["--mysql", "127.0.0.1:0", "--mysql-no-auth", "--set", "proc_profile_cpu_enable=false"];
-    let server = Served::start(Command::new(procprof), &data, &[&quiet[..], &["--set", &archive]].concat())?;
-    let port = product::sql_port(&data.with_extension("log"))?;
+    let reading = Reading::start(procprof, archive)?;
     let range = |to: &str| format!("node={nodes}&type=cpu&from={DAY}&to=2026-11-{to}:00Z");
-    let tree = |to| get(&server, &format!("/merge/tree?{}", range(to)));
+    let tree = |to| get(&reading.server, &format!("/merge/tree?{}", range(to)));
     let split = |split: &str| {
         let call = format!("timeline('*', 'cpu', '2026-11-24', '2026-11-25', '1h', '{split}')");
-        let mut command = Command::new("mariadb");
-        command.args(["--skip-ssl", "-h127.0.0.1", "-uroot", "-P", &port, "procprof", "-e"]);
-        timed(command.arg(format!("SELECT * FROM {call}")))
+        reading.asked(&format!("SELECT * FROM {call}"))
     };
     let mut table = Table::new(&["asked of a server", "first", "again, least of three"]);
     let mut row = |what: &str, ask: &dyn Fn() -> Result<f64>| {
@@ -182,8 +204,8 @@ fn served(procprof: &Path, archive: &Path) -> Result<()> {
     row("`SELECT * FROM timeline(…, '1h', 'node')`, with the client's start", &|| split("node"))?;
     row("`SELECT * FROM timeline(…, '1h', 'function')`, likewise", &|| split("function"))?;
     table.print(&format!("{NODES} nodes, a profile a minute for a day, only in the archive"));
-    println!("resident at most: {}", crate::vitals::megabytes(server.vitals()?.resident_max));
-    server.terminate()
+    println!("resident at most: {}", crate::vitals::megabytes(reading.server.vitals()?.resident_max));
+    reading.server.terminate()
 }
 
 /// The archive with a file of each table for the day.
@@ -210,7 +232,7 @@ fn compacted(procprof: &Path, archive: &Path) -> Result<()> {
 }
 
 /// The wall time of a request that must succeed, in seconds.
-fn get(server: &Served, path: &str) -> Result<f64> {
+pub(super) fn get(server: &Served, path: &str) -> Result<f64> {
     let start = Instant::now();
     let answer = crate::http::send("GET", &server.address, path, "Accept-Encoding: gzip\r\n", &[])?;
     ensure!(answer.status == 200, "{path}: {}: {}", answer.status, String::from_utf8_lossy(&answer.body));
@@ -218,30 +240,30 @@ fn get(server: &Served, path: &str) -> Result<f64> {
 }
 
 /// The wall time of a command that must succeed, in seconds.
-fn timed(command: &mut Command) -> Result<f64> {
+pub(super) fn timed(command: &mut Command) -> Result<f64> {
     let start = Instant::now();
     cpu(command)?;
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn seconds(cells: &[String]) -> Result<Vec<f64>> {
+pub(super) fn seconds(cells: &[String]) -> Result<Vec<f64>> {
     cells.iter().map(|cell| cell.parse().with_context(|| format!("read the time {cell:?}"))).collect()
 }
 
-fn cold_and_warm(seconds: &[f64]) -> String {
+pub(super) fn cold_and_warm(seconds: &[f64]) -> String {
     let least = seconds.iter().skip(1).copied().fold(f64::INFINITY, f64::min);
     format!("{:.0} / {:.0}", seconds.first().copied().unwrap_or_default() * 1e3, least * 1e3)
 }
 
 /// The statements of docs/engines.md, for an archive.
-struct Page {
+pub(super) struct Page {
     text: String,
     /// Those that ask, with their headings.
     statements: Vec<(String, String)>,
 }
 
 impl Page {
-    fn read(archive: &Path) -> Result<Page> {
+    pub(super) fn read(archive: &Path) -> Result<Page> {
         let text = std::fs::read_to_string(root()?.join("docs/engines.md")).context("read docs/engines.md")?;
         let text = text.replace("ARCHIVE", &archive.display().to_string());
         let headed = text.split("\n### ").filter_map(|part| {
@@ -254,7 +276,7 @@ impl Page {
     }
 
     /// Those that make an engine's views.
-    fn views(&self, engine: &str) -> Vec<String> {
+    pub(super) fn views(&self, engine: &str) -> Vec<String> {
         let blocks = [blocks(&self.text, &format!("sql {engine}")), blocks(&self.text, "sql all")].concat();
         let views = blocks.iter().flat_map(|block| block.split(";\n"));
         views.map(|view| view.trim().trim_end_matches(';').to_owned()).collect()
@@ -273,7 +295,12 @@ fn root() -> Result<PathBuf> {
 }
 
 /// The first row of each statement on an engine with these views, or the times of so many runs.
-fn asks(engine: &str, views: &[String], statements: &[&str], runs: Option<usize>) -> Result<Vec<Vec<String>>> {
+pub(super) fn asks(
+    engine: &str,
+    views: &[String],
+    statements: &[&str],
+    runs: Option<usize>,
+) -> Result<Vec<Vec<String>>> {
     use std::io::Write;
     let folder = tempfile::tempdir().context("make a folder")?;
     let root = root()?;

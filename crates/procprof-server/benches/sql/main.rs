@@ -178,11 +178,12 @@ fn select(runtime: &tokio::runtime::Runtime, rows: u64, statements: &[&Statement
     stop(runtime, server);
 }
 
-/// A server in a folder that does nothing by itself, with ten nodes.
+/// A server in a folder that does nothing by itself, with ten nodes. Retention would rebuild the catalog, whose rows have
+/// no files.
 fn server_in(runtime: &tokio::runtime::Runtime, data: &Path) -> ServerHandle {
     let nothing = ChildProgram { program: "/nonexistent".into(), arguments: Vec::new() };
     let mut config = "proc_profile_cpu_enable = false\nproc_profile_mem_enable = false\narchive = \"\"\n\
-                      proc_profile_file_retained_days = 36500\n"
+                      proc_profile_file_retained_days = 36500\nretention_interval_seconds = 86400\n"
         .to_owned();
     for id in 10_001..10_011 {
         config += &format!(

@@ -28,6 +28,8 @@ pub struct Rows {
     walk: Walk,
     /// The cursor of the next batch; `None` for the first.
     after: Option<Key>,
+    /// Rows that are left, where they are only counted; `None` before the first batch.
+    left: Option<usize>,
     is_at_end: bool,
 }
 
@@ -61,6 +63,7 @@ impl Catalog {
             pins,
             walk,
             after: None,
+            left: None,
             is_at_end: false,
         };
         let begun = rows
@@ -78,12 +81,36 @@ impl Rows {
         if self.is_at_end {
             return Ok(None);
         }
+        if self.query.columns.is_empty() {
+            return self.counted(at_most);
+        }
         let Condition { sql, mut values } = self.statement();
         values.push(Value::Integer(i64::try_from(at_most).unwrap_or(i64::MAX)));
         let (batch, last) = self.read(&sql, &values).map_err(|source| failed("read rows", source))?;
         self.is_at_end = batch.rows < at_most;
         self.after = last.or(self.after);
         Ok((batch.rows > 0).then_some(batch))
+    }
+
+    /// The next rows without columns.
+    fn counted(&mut self, at_most: usize) -> Result<Option<RowBatch>> {
+        let left = match self.left {
+            Some(left) => left,
+            None => self.count().map_err(|source| failed("count rows", source))?,
+        };
+        let rows = left.min(at_most);
+        self.left = Some(left - rows);
+        self.is_at_end = rows == left;
+        Ok((rows > 0).then_some(RowBatch { rows, columns: Vec::new() }))
+    }
+
+    fn count(&self) -> rusqlite::Result<usize> {
+        let filter = &self.query.filter;
+        let Condition { sql, values } = Condition::new(filter, None, None);
+        let from = if filter.text.is_some() { ENTRIES } else { "profiles" };
+        let mut statement = self.connection().prepare_cached(&format!("SELECT count(*) FROM {from} WHERE {sql}"))?;
+        let count = statement.query_row(params_from_iter(&values), |row| row.get::<_, i64>(0))?;
+        Ok(usize::try_from(count).unwrap_or_default())
     }
 
     fn read(&self, sql: &str, values: &[Value]) -> rusqlite::Result<(RowBatch, Option<Key>)> {

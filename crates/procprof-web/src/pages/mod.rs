@@ -210,8 +210,13 @@ fn tick(nanos: i64, period: i64) -> Markup {
 
 /// The query of the profiles of a node and type that were completed in a period.
 fn range_query(node: u64, kind: &ProfileType, from: i64, to: i64) -> String {
+    format!("node={node}&{}", time_query(kind, from, to))
+}
+
+/// The parameters of profiles of a type in a range.
+fn time_query(kind: &ProfileType, from: i64, to: i64) -> String {
     let (from, to) = (crate::time::rfc3339(from), crate::time::rfc3339(to));
-    format!("node={node}&type={}&from={}&to={}", encode(kind.name()), encode(&from), encode(&to))
+    format!("type={}&from={}&to={}", encode(kind.name()), encode(&from), encode(&to))
 }
 
 /// A value of a profile for people.

@@ -18,14 +18,14 @@ use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::known_class;
 use super::list::table::{Table, forms};
-use super::{grouped, range_query, span, type_label};
+use super::{grouped, span, time_query, type_label};
 use crate::Web;
 use crate::caller::{Caller, ReportRequester};
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
 use crate::profile_document::render;
 use crate::server_url::ServerUrl;
-use crate::subjects::summed;
+use crate::subjects::{ALL_NODES, SUM_KEYS, summed};
 use crate::texts::{Text, t};
 use crate::time::rfc3339;
 use crate::viewer::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer};
@@ -36,10 +36,8 @@ const DAY: i64 = 86_400 * SECOND;
 const LISTED_MAX: usize = 50;
 /// Bytes of the table that the page without JavaScript shows.
 const PLAIN_BYTES_MAX: usize = 256 << 10;
-/// Parameters that name the profiles.
-const SUBJECT: [&str; 8] = ["node", "type", "from", "to", "id", "base_from", "base_to", "base_id"];
 
-/// `GET /merge?node=&type=&from=&to=&id=&base_from=&base_to=&base_id=`
+/// `GET /merge?node=&label=&type=&from=&to=&id=&base_from=&base_to=&base_id=`
 pub(crate) async fn merge(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
@@ -59,14 +57,19 @@ pub(crate) async fn merge(
                 (form(&web, &params))
             }
         };
-        let node = params.get("node").map(|_| params.node(&web)).transpose()?.map(|node| node.id);
+        let node = params
+            .get("node")
+            .filter(|name| *name != ALL_NODES)
+            .map(|_| params.node(&web))
+            .transpose()?
+            .map(|node| node.id);
         return Ok(Frame { place: "/merge", title: t!("Merge").get(), node, live: false, status: None }
             .page(body)
             .into_response());
     }
     if params.get("format").is_some() {
         let subject = summed(&web, &params).await?;
-        let pairs: Vec<(&str, &str)> = params.except(&SUBJECT).filter(|(key, _)| *key != "format").collect();
+        let pairs: Vec<(&str, &str)> = params.except(SUM_KEYS).filter(|(key, _)| *key != "format").collect();
         return render(&web, &subject, params.get("format"), &pairs, &requester).await;
     }
     let (side, other) =
@@ -97,7 +100,16 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// Whether it is of the nodes with the labels, all of them.
+    fn is_of_all(&self) -> bool {
+        self.side.range.is_some() && self.params.get("node") == Some(ALL_NODES)
+    }
+
+    /// The node whose page it is; none of all.
     fn node(&self) -> Option<u64> {
+        if self.is_of_all() {
+            return None;
+        }
         // The first one named: the newest profile may be of another.
         let named = self.params.get("node").and_then(|name| self.web.registry.find(name)).map(|node| node.id);
         named.filter(|_| self.side.range.is_some()).or_else(|| self.side.entries.first().map(|entry| entry.node))
@@ -134,6 +146,8 @@ impl Page<'_> {
                         @if number > 0 { ", " }
                         a href=(format!("/proc_profile?node={id}")) { (name) }
                     }
+                    @if self.is_of_all() { a href="/proc_profile" { (t!("All nodes")) } }
+                    @for label in self.params.all("label") { ", " (label) }
                     " / "
                     @if self.other.is_some() { (t!("comparison")) } @else { (t!("merge")) }
                 }
@@ -209,12 +223,16 @@ impl Page<'_> {
 
     /// Where one goes from here.
     fn next(&self) -> Markup {
-        let (Some((from, to)), Some(node), Some(kind)) = (self.side.range, self.node(), self.profile_type()) else {
+        let (Some((from, to)), Some(kind)) = (self.side.range, self.profile_type()) else {
             return html! {};
         };
-        let more: String = self.params.all("node").skip(1).map(|name| format!("&node={}", encode(name))).collect();
-        let list = range_query(node, &kind, from, to);
-        let range = format!("{list}{more}");
+        let named = |key: &str| self.params.all(key).map(|value| format!("{key}={}", encode(value))).collect();
+        let (nodes, labels): (Vec<String>, Vec<String>) = (named("node"), named("label"));
+        let time = time_query(&kind, from, to);
+        let range = [nodes.as_slice(), &labels, std::slice::from_ref(&time)].concat().join("&");
+        // A list is of one node, or all.
+        let list = self.node().map(|node| format!("node={node}")).into_iter().chain(labels).chain([time]);
+        let list = list.collect::<Vec<_>>().join("&");
         let before = |by: i64| {
             format!("/merge?{range}&base_from={}&base_to={}", encode(&rfc3339(from - by)), encode(&rfc3339(to - by)))
         };
@@ -248,10 +266,10 @@ impl Page<'_> {
         if self.side.is_empty() || self.other.as_ref().is_some_and(Side::is_empty) {
             return Ok(html! {});
         }
-        let subject: Vec<(&str, &str)> = self.params.except(&[]).filter(|(key, _)| SUBJECT.contains(key)).collect();
+        let subject: Vec<(&str, &str)> = self.params.except(&[]).filter(|(key, _)| SUM_KEYS.contains(key)).collect();
         let saved = |name: &str| joined("/merge", &[subject.as_slice(), &[("format", name)]].concat());
         let data = |name: &str| joined(&format!("/merge/{name}"), &subject);
-        let others = [&VIEW_STATE[..], &SUBJECT, &[PLAIN]].concat();
+        let others = [&VIEW_STATE[..], SUM_KEYS, &[PLAIN]].concat();
         let is_option = |(key, _): &(&str, &str)| options_of().any(|known| known == *key);
         let options: Vec<(&str, &str)> = self.params.except(&others).filter(is_option).collect();
         let has_sources = !self.web.config().source_roots.is_empty();
@@ -308,7 +326,8 @@ impl Page<'_> {
 
     fn as_commands(&self) -> Vec<Command> {
         if std::iter::once(&self.side).chain(&self.other).any(|side| side.coverage.is_some()) {
-            let subject: Vec<(&str, &str)> = self.params.except(&[]).filter(|(key, _)| SUBJECT.contains(key)).collect();
+            let subject: Vec<(&str, &str)> =
+                self.params.except(&[]).filter(|(key, _)| SUM_KEYS.contains(key)).collect();
             let report = joined("/merge", &[subject.as_slice(), &[("format", "top")]].concat());
             return vec![Command::shell(format!("curl '{}{report}'", self.base.0))];
         }
@@ -343,7 +362,9 @@ fn form(web: &Web, params: &Params) -> Markup {
                         (node.label())
                     }
                 }
+                option value=(ALL_NODES) selected[params.get("node") == Some(ALL_NODES)] { (t!("All nodes")) }
             } }
+            @for label in params.all("label") { input type="hidden" name="label" value=(label); }
             label {
                 (t!("Type"))
                 select name="type" {
