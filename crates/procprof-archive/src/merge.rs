@@ -43,16 +43,16 @@ impl Archive {
 }
 
 impl ProfileSum<'_> {
-    /// Adds profiles of a part of an archive.
+    /// Adds profiles of a part of an archive, or hours.
     ///
     /// # Errors
     /// Those of [`ProfileSum::add_parts`].
-    pub fn add_part(&mut self, archive: &Archive, part: Part, profiles: &[Numbered]) -> Result<()> {
-        if profiles.is_empty() {
+    pub fn add_part(&mut self, archive: &Archive, (part, grain): (Part, Grain), headers: &[Numbered]) -> Result<()> {
+        if headers.is_empty() {
             return Ok(());
         }
-        let reader = PartReader { archive, part, grain: Grain::Profile, is_stopped: self.is_stopped };
-        self.add_read((part, Grain::Profile), profiles, &reader.read(profiles)?)
+        let reader = PartReader { archive, part, grain, is_stopped: self.is_stopped };
+        self.add_read((part, grain), headers, &reader.read(headers)?)
     }
 
     /// Adds the profiles of parts of an archive, or their hours, that `headers` gives, which is called by several threads

@@ -56,7 +56,7 @@ proptest! {
         for (number, profile) in others.iter().enumerate() {
             sum.add(identity(number as i64), profile.clone()).unwrap();
         }
-        sum.add_part(&archive, part(0), &archive.headers(part(0)).unwrap()).unwrap();
+        sum.add_part(&archive, (part(0), Grain::Profile), &archive.headers(part(0)).unwrap()).unwrap();
         let sum = sum.finish().unwrap().unwrap();
         let expected = merge(&archived.iter().chain(&others).collect::<Vec<_>>()).unwrap();
         prop_assert_eq!(contents(&sum.profile), contents(&expected));
@@ -113,7 +113,7 @@ fn a_sum_that_is_not_needed_any_more_ends() {
     let (_folder, archive) = archive(&some_profiles());
     let headers = archive.headers(part(0)).unwrap();
     let mut stopped = ProfileSum::new(archive.limits(), &|| true);
-    assert!(matches!(stopped.add_part(&archive, part(0), &headers), Err(Error::Stopped)));
+    assert!(matches!(stopped.add_part(&archive, (part(0), Grain::Profile), &headers), Err(Error::Stopped)));
     let narrow = ReadLimits { stacks: 3, ..archive.limits() };
     let mut narrow = ProfileSum::new(narrow, &|| false);
     assert!(matches!(narrow.add(identity(0), some_profiles().remove(0)), Err(Error::TooLarge { .. })));

@@ -466,6 +466,65 @@ async fn the_archive_answers_for_what_is_gone_and_gaps_are_told() {
     server.stop().await;
 }
 
+/// Compaction changes no timeline. Those by hours and days read the hours of nodes in the place of their profiles.
+#[tokio::test(flavor = "multi_thread")]
+async fn timelines_are_the_same_after_compaction() {
+    let often = Rhythm::Every(Duration::from_secs(1));
+    let filled = server(config(true), often, tempfile::tempdir().unwrap()).await;
+    let mut ids = Vec::new();
+    for made in an_hour() {
+        ids.push(made.push(&filled).await);
+    }
+    let begun = Instant::now();
+    while !filled.text("/metrics").await.contains("procprof_archived_profiles_total 24") {
+        assert!(begun.elapsed() < PATIENCE, "not archived");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for id in &ids {
+        assert_eq!(filled.status(Method::DELETE, &format!("/api/profiles/{id}")).await, 204);
+    }
+    let never = Rhythm::Every(Duration::from_secs(1 << 30));
+    let server_of = async |data| server(config(true), never, data).await;
+    let whole = ["2023-11-14 20:00:00".to_owned(), "2023-11-15 01:00:00".to_owned()];
+    let periods = [whole, [500, 2900].map(moment), [0, 3600].map(moment)];
+    let all = async |server: &TestServer| {
+        let mut client = client(server).await;
+        let mut found = Vec::new();
+        for [from, to] in &periods {
+            for (bucket, split) in [("1h", "node"), ("1d", "label.team"), ("2h", "function"), ("5m", "cluster")] {
+                let call = format!("timeline('*', 'cpu', '{from}', '{to}', '{bucket}', '{split}')");
+                let rows = lines(&mut client, &format!("SELECT * FROM {call} ORDER BY bucket, series")).await;
+                assert!(rows.iter().any(|row| row.contains(" cpu nanoseconds ")), "{rows:?}");
+                assert_eq!(warnings(&mut client).await, Vec::<String>::new(), "{call}");
+                found.push((call, rows));
+            }
+        }
+        client.disconnect().await.unwrap();
+        found
+    };
+    let server = server_of(filled.stop().await).await;
+    let expected = all(&server).await;
+    let archive = archive_of(&server);
+    let data = server.stop().await;
+    procprof_server::compact(&archive, &procprof_archive::CompactLimits::default()).unwrap();
+    let parts = archive.parts().unwrap();
+    assert_eq!((parts.whole.len(), parts.rolled.len()), (1, 1));
+    let server = server_of(data).await;
+    assert_eq!(all(&server).await, expected);
+    for part in parts.whole.keys() {
+        for table in [Table::Samples, Table::Profiles] {
+            archive.objects().put(&part.path(table), b"PAR1 no more").unwrap();
+        }
+    }
+    let mut client = client(&server).await;
+    let of_hours = |call: &str| call.contains("20:00:00") && !call.contains("5m");
+    for (call, rows) in expected.iter().filter(|(call, _)| of_hours(call)) {
+        assert_eq!(lines(&mut client, &format!("SELECT * FROM {call} ORDER BY bucket, series")).await, *rows);
+    }
+    client.disconnect().await.unwrap();
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_arguments_of_periods_are_refused_by_name() {
     let server = quiet_server().await;

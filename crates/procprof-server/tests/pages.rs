@@ -409,7 +409,7 @@ async fn ranges_are_merged_and_compared() {
     // All nodes are one parameter, and those with a label.
     let all = range.replace("node=1", "node=*");
     let page = server.text(&all).await;
-    assert!(page.contains("of 1 profiles") && page.contains("/merge?node=%2A&type=cpu&"), "{page}");
+    assert!(page.contains("of 1 profiles") && page.contains("/merge?node=%2A&amp;type=cpu&amp;"), "{page}");
     assert!(page.contains("value=\"*\" selected"), "{page}");
     assert!(server.text(&format!("{all}&format=top")).await.contains("hot_70"));
     let none = server.text(&format!("{all}&label=zone%3Deu-1")).await;

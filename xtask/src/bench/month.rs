@@ -41,12 +41,18 @@ fn measured(archive: &Path) -> Result<()> {
     let mut table = Table::new(&["30 days of 100 nodes", "procprof", "DuckDB on the profiles"]);
     let times = (0..RUNS).map(|_| tree()).collect::<Result<Vec<f64>>>()?;
     table.row(["flame graph, `GET /merge/tree`".to_owned(), cold_and_warm(&times), String::new()]);
+    let (from, to) = (&FROM[..10], &TO[..10]);
+    for split in ["node", "function"] {
+        let call = format!("timeline('*', 'cpu', '{from}', '{to}', '1d', '{split}')");
+        let times = (0..RUNS).map(|_| reading.asked(&format!("SELECT * FROM {call}"))).collect::<Result<Vec<f64>>>()?;
+        table.row([
+            format!("timeline by day and {split}, with the client's start"),
+            cold_and_warm(&times),
+            String::new(),
+        ]);
+    }
     for function in FUNCTIONS {
-        let call = format!(
-            "SELECT cum, profiles FROM top('*', 'cpu', '{}', '{}') WHERE function = '{function}'",
-            &FROM[..10],
-            &TO[..10]
-        );
+        let call = format!("SELECT cum, profiles FROM top('*', 'cpu', '{from}', '{to}') WHERE function = '{function}'");
         let times = (0..RUNS).map(|_| reading.asked(&call)).collect::<Result<Vec<f64>>>()?;
         let sum = format!(
             "SELECT sum(value) FROM total_values WHERE type = 'cpu' AND kind = 'cpu' AND function_name = '{function}'"

@@ -20,7 +20,7 @@ pub(crate) use export::identity;
 pub use export::{Exported, export};
 pub use known::{KnownParts, PartSums};
 pub use overview::{ArchiveOverview, ArchiveUse};
-pub use procprof_archive::{Environment, Hour};
+pub use procprof_archive::{Environment, Grain, Hour};
 pub use rebuild::{Rebuilt, rebuild};
 pub(crate) use stored_days::StoredDays;
 pub use verify::{Verified, verify};

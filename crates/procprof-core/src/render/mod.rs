@@ -28,7 +28,7 @@ use crate::clock::now;
 pub use error::RenderError;
 pub use range::{Coverage, ProfileRange, RangeSum, stored_in_range};
 pub use subject::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
-pub use sums::{FunctionsRead, Grouping, RangeProfile, RangeProfiles, SummedRange};
+pub use sums::{FunctionsRead, Grouping, KnownProfiles, RangeProfile, RangeProfiles, SummedRange};
 pub use trees::{AskedTree, KeptTrees, Side, TreeSource};
 pub use turns::Requester;
 

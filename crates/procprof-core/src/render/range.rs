@@ -492,12 +492,12 @@ impl ProfileRange {
     }
 
     /// Whether all of the hour of a moment is in the range.
-    fn has_hour_of(&self, moment: Nanos) -> bool {
+    pub(super) fn has_hour_of(&self, moment: Nanos) -> bool {
         self.selection().has_hour(Hour::containing(moment))
     }
 
     /// Whether an end of the range is within an hour of a part.
-    fn cuts_hour_of(&self, part: &Part) -> bool {
+    pub(super) fn cuts_hour_of(&self, part: &Part) -> bool {
         let is_within = |edge: &Nanos| part.start() < *edge && *edge < part.end();
         [self.from, self.to].iter().any(|edge| is_within(edge) && Hour::containing(*edge).start() != *edge)
     }

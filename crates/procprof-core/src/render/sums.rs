@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_archive::{Grain, Header, Numbered, Part, ProfileSum};
+use procprof_archive::{Archive, Grain, Header, Hour, Numbered, Part, ProfileSum};
 use procprof_profile::{Nanos, Profile, ProfileId};
 use procprof_store::{FunctionTable, Total};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
@@ -51,11 +51,13 @@ pub struct RangeProfile {
     pub totals: Vec<Total>,
     /// The sample type that is shown first.
     pub shown: String,
+    /// How many profiles these are: one, but for an hour of a node, which has no id.
+    pub profiles: u64,
 }
 
 impl From<Header> for RangeProfile {
     fn from(header: Header) -> RangeProfile {
-        let Header { identity, meta, totals, shown_kind, .. } = header;
+        let Header { identity, meta, totals, shown_kind, profiles, .. } = header;
         let totals = totals.into_iter().map(|total| Total { kind: total.kind, unit: total.unit, value: total.value });
         RangeProfile {
             id: identity.id,
@@ -66,6 +68,7 @@ impl From<Header> for RangeProfile {
             labels: meta.labels,
             totals: totals.collect(),
             shown: shown_kind,
+            profiles,
         }
     }
 }
@@ -73,7 +76,7 @@ impl From<Header> for RangeProfile {
 impl From<hot::Found> for RangeProfile {
     fn from(found: hot::Found) -> RangeProfile {
         let hot::Found { id, completed, duration, node_name, cluster, labels, totals, shown, .. } = found;
-        RangeProfile { id, completed, duration, node_name, cluster, labels, totals, shown }
+        RangeProfile { id, completed, duration, node_name, cluster, labels, totals, shown, profiles: 1 }
     }
 }
 
@@ -86,10 +89,38 @@ pub struct RangeProfiles {
     pub missing: Vec<String>,
 }
 
+/// Profiles that are not wanted from the archive, since others have them, too.
+#[derive(Debug, Default)]
+pub struct KnownProfiles {
+    ids: HashSet<ProfileId>,
+    /// Days of profiles that archived ones are compared with.
+    days: HashSet<Hour>,
+}
+
+impl KnownProfiles {
+    /// Adds a profile, and when it was complete.
+    pub fn insert(&mut self, id: ProfileId, completed: Nanos) {
+        self.ids.insert(id);
+        self.compare(completed);
+    }
+
+    /// Has the archived profiles of the day of a moment given one by one.
+    pub fn compare(&mut self, completed: Nanos) {
+        self.days.insert(Hour::containing(completed).day());
+    }
+
+    /// Whether a profile is among them.
+    pub fn contains(&self, id: ProfileId) -> bool {
+        self.ids.contains(&id)
+    }
+}
+
 /// How archived profiles are told apart when their functions are added up.
 pub struct Grouping<'a> {
     /// The group of a moment at which a profile was complete.
     pub group: &'a dyn Fn(Nanos) -> u32,
+    /// Whether all moments of an hour are of the same group, so that a node's hour may take the place of its profiles.
+    pub grain: Grain,
     /// Most groups of all parts together.
     pub most: usize,
 }
@@ -174,27 +205,29 @@ impl Renderer {
         self.archive.is_some()
     }
 
-    /// The profiles of a range that the archive has, without those whose ids are `known`. Blocks.
+    /// The profiles of a range that the archive has, without those that are `known`; with [`Grain::Hour`], hours of
+    /// nodes in the place of their profiles where the archive has these. Blocks.
     ///
     /// # Errors
     /// Those of `go_on`, which is asked for each file; [`RenderError::Question`] for too many profiles.
     pub fn archived_profiles(
         &self,
         range: &ProfileRange,
-        known: &HashSet<ProfileId>,
+        known: &KnownProfiles,
+        grain: Grain,
         go_on: &dyn Fn() -> Result<(), RenderError>,
     ) -> Result<RangeProfiles, RenderError> {
         let Some(archive) = &self.archive else { return Ok(RangeProfiles::default()) };
-        let (found, has_vanished) = listed_profiles(archive, range, known, go_on)?;
+        let (found, has_vanished) = listed_profiles(archive, range, known, grain, go_on)?;
         if !has_vanished {
             return Ok(found);
         }
         archive.changed();
-        Ok(listed_profiles(archive, range, known, go_on)?.0)
+        Ok(listed_profiles(archive, range, known, grain, go_on)?.0)
     }
 
-    /// What functions take in the profiles of a range that the archive has, without those whose ids are `known`, group
-    /// by group: `group` gives that of a moment. Their samples are read once for each group in each part of the
+    /// What functions take in the profiles of a range that the archive has, without those that are `known`, group by
+    /// group: `group` gives that of a moment. Their samples are read once for each group in each part of the
     /// archive. Files that cannot be read are those of [`Renderer::archived_profiles`]. Blocks, and waits for a slot of
     /// reports.
     ///
@@ -203,7 +236,7 @@ impl Renderer {
     pub fn archived_functions(
         &self,
         range: &ProfileRange,
-        known: &HashSet<ProfileId>,
+        known: &KnownProfiles,
         grouping: Grouping<'_>,
         go_on: &dyn Fn() -> Result<(), RenderError>,
         each: &mut dyn FnMut(u32, FunctionTable) -> Result<(), RenderError>,
@@ -214,39 +247,40 @@ impl Renderer {
             parts.changed();
             Ok(FunctionsRead::Vanished)
         };
-        let (archive, selection, mut seen) = (&parts.archive, range.selection(), HashSet::new());
-        let mut groups: BTreeMap<(Part, u32), Vec<Numbered>> = BTreeMap::new();
-        let mut unreadable = Vec::new();
-        for part in parts_between(parts, range, &mut Vec::new()).0 {
+        let (archive, mut seen) = (&parts.archive, HashSet::new());
+        let mut groups: BTreeMap<(Part, Grain, u32), Vec<Numbered>> = BTreeMap::new();
+        let (mut unreadable, mut count) = (Vec::new(), 0);
+        for (part, grain) in grains(parts, range, known, grouping.grain, &mut Vec::new()) {
             go_on()?;
             if let Some(why) = parts.why_broken(part) {
                 unreadable.push(why);
                 continue;
             }
-            let headers = match archive.headers_of(part, Grain::Profile, &selection) {
+            let headers = match headers(archive, range, part, grain) {
                 Ok(headers) => headers,
                 Err(error) if error.is_not_found() => return vanished(),
                 Err(_) => continue,
             };
-            for (number, header) in headers {
+            for (grain, (number, header)) in headers {
                 let id = header.identity.id;
-                if range.has_labels(&header) && !known.contains(&id) && seen.insert(id) {
+                if grain == Grain::Hour || (!known.contains(id) && seen.insert(id)) {
                     let group = (grouping.group)(header.identity.completed);
-                    groups.entry((part, group)).or_default().push((number, header));
+                    groups.entry((part, grain, group)).or_default().push((number, header));
+                    count += 1;
                 }
             }
-            check_count("profiles that only the archive has", seen.len(), ARCHIVED_MAX)?;
+            check_count("profiles that only the archive has", count, ARCHIVED_MAX)?;
         }
         if groups.len() > grouping.most {
             return Ok(FunctionsRead::None);
         }
         let is_stopped = || go_on().is_err();
-        for ((part, group), headers) in groups {
+        for ((part, grain, group), headers) in groups {
             if parts.why_broken(part).is_some() {
                 continue;
             }
             let mut sum = ProfileSum::new(archive.limits(), &is_stopped);
-            match sum.add_part(archive, part, &headers).and_then(|()| sum.finish()) {
+            match sum.add_part(archive, (part, grain), &headers).and_then(|()| sum.finish()) {
                 Ok(None) => {}
                 Ok(Some(merged)) => each(group, functions(&merged.profile))?,
                 Err(error) if error.is_not_found() => return vanished(),
@@ -285,19 +319,20 @@ impl Renderer {
     }
 }
 
-/// The profiles in the parts that are listed, and whether one of these is not there any more, since a compaction has
-/// replaced it.
+/// The profiles in the parts that are listed, or hours in their place, and whether one of these parts is not there any
+/// more, since a compaction has replaced it.
 fn listed_profiles(
     archive: &KnownParts,
     range: &ProfileRange,
-    known: &HashSet<ProfileId>,
+    known: &KnownProfiles,
+    grain: Grain,
     go_on: &dyn Fn() -> Result<(), RenderError>,
 ) -> Result<(RangeProfiles, bool), RenderError> {
     let (mut found, mut has_vanished) = (RangeProfiles::default(), false);
-    let (selection, mut seen) = (range.selection(), HashSet::new());
-    for part in parts_between(archive, range, &mut found.missing).0 {
+    let mut seen = HashSet::new();
+    for (part, grain) in grains(archive, range, known, grain, &mut found.missing) {
         go_on()?;
-        let headers = match archive.archive.headers_of(part, Grain::Profile, &selection) {
+        let headers = match headers(&archive.archive, range, part, grain) {
             Ok(headers) => headers,
             Err(error) => {
                 has_vanished |= error.is_not_found();
@@ -305,13 +340,51 @@ fn listed_profiles(
                 continue;
             }
         };
-        for (_, header) in headers {
+        for (grain, (_, header)) in headers {
             let id = header.identity.id;
-            if range.has_labels(&header) && !known.contains(&id) && seen.insert(id) {
+            if grain == Grain::Hour || (!known.contains(id) && seen.insert(id)) {
                 found.profiles.push(header.into());
             }
         }
         check_count("profiles that only the archive has", found.profiles.len(), ARCHIVED_MAX)?;
     }
     Ok((found, has_vanished))
+}
+
+/// The parts of a range, and whether their hours are read: where these are wanted, and no other part and no known
+/// profile is of the same day.
+fn grains(
+    archive: &KnownParts,
+    range: &ProfileRange,
+    known: &KnownProfiles,
+    wanted: Grain,
+    missing: &mut Vec<String>,
+) -> Vec<(Part, Grain)> {
+    let (parts, rolled) = parts_between(archive, range, missing);
+    let days = parts.iter().filter(|part| !rolled.contains(part)).map(|part| part.hour.day());
+    let days: HashSet<Hour> = days.chain(known.days.iter().copied()).collect();
+    let grain = |part: &Part| match rolled.contains(part) && !days.contains(&part.hour.day()) {
+        true => wanted,
+        false => Grain::Profile,
+    };
+    parts.iter().map(|part| (*part, grain(part))).collect()
+}
+
+/// The profiles of a range in a part; or its hours, with the profiles in hours that the range cuts.
+fn headers(
+    archive: &Archive,
+    range: &ProfileRange,
+    part: Part,
+    grain: Grain,
+) -> procprof_archive::Result<Vec<(Grain, Numbered)>> {
+    let selection = range.selection();
+    let own = archive.headers_of(part, grain, &selection)?;
+    let mut found: Vec<(Grain, Numbered)> = own.into_iter().map(|header| (grain, header)).collect();
+    if grain == Grain::Hour && range.cuts_hour_of(&part) {
+        let mut cut = archive.headers_of(part, Grain::Profile, &selection)?;
+        cut.retain(|(_, header)| !range.has_hour_of(header.identity.completed));
+        found.extend(cut.into_iter().map(|header| (Grain::Profile, header)));
+    }
+    found.retain(|(_, (_, header))| range.has_labels(header));
+    Ok(found)
 }

@@ -1,5 +1,6 @@
 //! What `timeline()` is called with: the buckets of its period, and what it is split by.
 
+use procprof_core::archiving::Grain;
 use procprof_core::render::ProfileRange;
 
 use super::SECOND;
@@ -49,6 +50,11 @@ impl Buckets {
             return Err(call.limit(text));
         }
         Ok(Buckets { start: from * width, width, count: count as usize })
+    }
+
+    /// Whether a node's hour is in one bucket, and may take the place of its profiles.
+    pub(super) fn grain(self) -> Grain {
+        if self.width % (3600 * SECOND) == 0 { Grain::Hour } else { Grain::Profile }
     }
 
     /// The bucket of a moment in the period.

@@ -165,7 +165,7 @@ impl Found<'_> {
         let only = if let Split::Function(name) = &self.split { Some(name.as_str()) } else { None };
         let kind = self.kind.as_ref().map(|(kind, unit)| (kind.as_str(), unit.as_str()));
         let group = |completed: Nanos| buckets.of(completed.0);
-        let grouping = Grouping { group: &group, most: READS_MAX };
+        let grouping = Grouping { group: &group, grain: buckets.grain(), most: READS_MAX };
         let mut add = |bucket, table: FunctionTable| {
             if Some((table.kind.as_str(), table.unit.as_str())) == kind {
                 let is_wanted = |function: &FunctionValues| only.is_none_or(|only| function.name == only);
@@ -180,7 +180,7 @@ impl Found<'_> {
         };
         let renderer = &call.statement.server()?.renderer;
         let go_on = || call.go_on();
-        let read = renderer.archived_functions(&self.range, &self.stored_ids, grouping, &go_on, &mut add);
+        let read = renderer.archived_functions(&self.range, &self.known, grouping, &go_on, &mut add);
         read.map_err(|error| call.failed(&error))
     }
 }

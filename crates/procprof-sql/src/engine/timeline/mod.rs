@@ -11,8 +11,9 @@ mod functions;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use procprof_core::render::{ProfileRange, RangeProfile};
-use procprof_profile::{ProfileId, ProfileType};
+use procprof_core::archiving::Grain;
+use procprof_core::render::{KnownProfiles, ProfileRange, RangeProfile};
+use procprof_profile::{Nanos, ProfileId, ProfileType};
 use procprof_store::{Column, Order, PageRequest, RowBatch, RowQuery, Uncovered, Values};
 use serde::Deserialize;
 
@@ -61,10 +62,11 @@ pub(super) fn timeline(statement: &StatementContext, parameters: &[Value]) -> Re
         kind: None,
         cells: HashMap::new(),
         profiles: 0,
-        stored_ids: HashSet::new(),
+        known: KnownProfiles::default(),
         archived: 0,
     };
     let elsewhere = found.elsewhere()?;
+    elsewhere.iter().for_each(|profile| found.known.compare(profile.completed));
     found.find_kind(only.as_deref(), &elsewhere)?;
     found.read(elsewhere)?;
     found.rows(most)
@@ -115,7 +117,7 @@ struct Found<'a> {
     cells: HashMap<Series, BTreeMap<u32, Cell>>,
     profiles: usize,
     /// Those of the store, where there is an archive.
-    stored_ids: HashSet<ProfileId>,
+    known: KnownProfiles,
     /// How many only the archive has.
     archived: u64,
 }
@@ -130,7 +132,7 @@ impl Found<'_> {
                 let shown = entry.summary.shown(&entry.meta).map(|total| total.kind.clone());
                 (entry.summary.totals.clone(), shown)
             }
-            None => match self.archived(&HashSet::new())?.last().or(elsewhere.last()) {
+            None => match self.archived(&KnownProfiles::default(), Grain::Hour)?.last().or(elsewhere.last()) {
                 Some(profile) => (profile.totals.clone(), Some(profile.shown.clone())),
                 None => return Ok(()),
             },
@@ -220,7 +222,7 @@ impl Found<'_> {
                 continue;
             };
             if sql.renderer.has_archive() {
-                self.stored_ids.extend(ids.iter().copied());
+                ids.iter().zip(completed).for_each(|(id, moment)| self.known.insert(*id, Nanos(*moment)));
             }
             for row in 0..count {
                 let totals: Vec<Sum<'_>> = serde_json::from_str(totals.get(row).unwrap_or("[]")).unwrap_or_default();
@@ -245,19 +247,23 @@ impl Found<'_> {
     /// Adds the profiles that the store has not: those of the archive, and what other servers have and the archive has
     /// not. Returns how many lack the sample type.
     fn read_others(&mut self, mut elsewhere: Vec<RangeProfile>) -> Result<u64, SqlError> {
-        let archived = self.archived(&self.stored_ids)?;
+        let archived = self.archived(&self.known, self.buckets.grain())?;
         let archived_ids: HashSet<ProfileId> = archived.iter().map(|profile| profile.id).collect();
-        elsewhere.retain(|profile| !self.stored_ids.contains(&profile.id) && !archived_ids.contains(&profile.id));
+        elsewhere.retain(|profile| !self.known.contains(profile.id) && !archived_ids.contains(&profile.id));
         if self.split.is_of_functions() && !elsewhere.is_empty() {
             let count = elsewhere.len();
             self.call.warn(format!("{count} profiles that only other servers have are among '{OTHERS}'"));
         }
         let mut lacking = 0;
         let others = elsewhere.into_iter().map(|profile| (profile, 0));
-        for (profile, archived) in archived.into_iter().map(|profile| (profile, 1)).chain(others) {
+        let counted = |profile: RangeProfile| {
+            let count = profile.profiles;
+            (profile, count)
+        };
+        for (profile, archived) in archived.into_iter().map(counted).chain(others) {
             let total = profile.totals.iter().find(|total| self.is_kind(&total.kind, &total.unit));
             let Some(total) = total else {
-                lacking += 1;
+                lacking += profile.profiles;
                 continue;
             };
             let series = match &self.split {
@@ -269,7 +275,7 @@ impl Found<'_> {
             let cell = Cell {
                 value: total.value.into(),
                 nanos: profile.duration.0.max(0).into(),
-                profiles: 1,
+                profiles: profile.profiles,
                 archived,
                 ..Cell::default()
             };
@@ -286,11 +292,11 @@ impl Found<'_> {
         Ok(found.profiles)
     }
 
-    /// The profiles that only the archive has.
-    fn archived(&self, stored: &HashSet<ProfileId>) -> Result<Vec<RangeProfile>, SqlError> {
+    /// The profiles that only the archive has, or hours of nodes.
+    fn archived(&self, known: &KnownProfiles, grain: Grain) -> Result<Vec<RangeProfile>, SqlError> {
         let call = self.call;
         let renderer = &call.statement.server()?.renderer;
-        let found = renderer.archived_profiles(&self.range, stored, &|| call.go_on());
+        let found = renderer.archived_profiles(&self.range, known, grain, &|| call.go_on());
         let found = found.map_err(|error| call.failed(&error))?;
         call.unreadable(&found.missing);
         Ok(found.profiles)
