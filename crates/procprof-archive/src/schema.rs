@@ -8,14 +8,17 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
+use crate::part::Span;
+
 /// The version of the schema. A reader of another version refuses the files; a new column does not make a new version.
 pub const VERSION: &str = "1";
 /// The key of the version in a file's metadata.
 pub(crate) const VERSION_KEY: &str = "procprof.archive";
 /// Rows of a row group: what a filter can leave out as a whole.
 const ROW_GROUP: usize = 1 << 17;
-/// Compression level of zstd.
+/// Compression level of zstd for what is written each hour, and for what compaction writes once a day, which stays.
 const LEVEL: i32 = 9;
+const COMPACTED_LEVEL: i32 = 17;
 
 /// Columns with the range of their values for each row group, by which readers leave out row groups. Of the others it
 /// would be a part of a small file that counts.
@@ -142,7 +145,7 @@ const SAMPLES: &[Column] = &[
     column("node_name", Text, Dictionary, "the node's name"),
     column("node", Integer, Dictionary, "the node's id, unique among the nodes of one server"),
     column("stack", Integer, Delta, "the stack"),
-    column("time", Moment, Dictionary, "when the profile was complete"),
+    column("time", Moment, Delta, "when the profile was complete"),
     column("profile", Integer, Delta, "the profile"),
     nullable(column("labels", Integer, Plain, "the labels; missing if there are none")),
     column("value", Integer, Plain, "the value, an estimate where the profiler takes samples; never 0"),
@@ -184,7 +187,7 @@ const ROLLUPS: &[Column] = &[
     column("node_name", Text, Dictionary, "the node's name"),
     column("node", Integer, Dictionary, "the node's id, unique among the nodes of one server"),
     column("stack", Integer, Delta, "the stack"),
-    column("time", Moment, Dictionary, "when the hour began"),
+    column("time", Moment, Delta, "when the hour began"),
     column("summary", Integer, Delta, "the row of `hours`"),
     nullable(column("labels", Integer, Plain, "the labels; missing if there are none")),
     column("value", Integer, Plain, "the sum of the values of the samples with this stack and these labels; never 0"),
@@ -259,9 +262,13 @@ impl Table {
         Arc::new(Schema::new(self.columns().iter().map(Column::field).collect::<Vec<_>>()))
     }
 
-    /// How the files of the table are written.
-    pub(crate) fn properties(self) -> WriterProperties {
-        let level = ZstdLevel::try_new(LEVEL).unwrap_or_default();
+    /// How the files of the table are written for a part.
+    pub(crate) fn properties(self, span: Span) -> WriterProperties {
+        let level = match span {
+            Span::Hour => LEVEL,
+            Span::Day => COMPACTED_LEVEL,
+        };
+        let level = ZstdLevel::try_new(level).unwrap_or_default();
         let mut properties = WriterProperties::builder()
             .set_created_by("procprof".to_owned())
             .set_compression(Compression::ZSTD(level))

@@ -12,6 +12,7 @@ use procprof_profile::{Nanos, StringId};
 use crate::frames::Frame;
 use crate::header::Header;
 use crate::objects::Objects;
+use crate::part::Span;
 use crate::rollup::{NodeHour, RolledUp, roll_up};
 use crate::tree::Ordered;
 use crate::write::{PartWriter, Row, Written};
@@ -29,7 +30,7 @@ impl PartWriter {
     pub fn write(self, objects: &dyn Objects, part: Part) -> Result<Written> {
         self.check()?;
         let mut written = Written { profiles: self.headers.len() as u64, rows: self.rows.len() as u64, bytes: 0 };
-        for (table, bytes) in encode(&self, part.base(), None)? {
+        for (table, bytes) in encode(&self, part, None)? {
             objects.put(&part.path(table), &bytes)?;
             written.bytes += bytes.len() as u64;
         }
@@ -39,12 +40,11 @@ impl PartWriter {
     /// The files of a part with those of its hours, in the order in which they are written.
     pub(crate) fn encode_rolled_up(&self, part: Part) -> Result<Vec<(Table, Vec<u8>)>> {
         let order = profile_order(&self.headers);
-        encode(self, part.base(), roll_up(&self.headers, &order.things, &self.rows))
+        encode(self, part, roll_up(&self.headers, &order.things, &self.rows))
     }
 }
 
-/// The files of a part whose ids begin with `base`.
-fn encode(part: &PartWriter, base: i64, rolled_up: Option<RolledUp>) -> Result<Vec<(Table, Vec<u8>)>> {
+fn encode(part: &PartWriter, name: Part, rolled_up: Option<RolledUp>) -> Result<Vec<(Table, Vec<u8>)>> {
     let order = part.stacks.ordered();
     let mut ranks = vec![0_u32; order.len()];
     for (at, stack) in order.iter().enumerate() {
@@ -52,25 +52,25 @@ fn encode(part: &PartWriter, base: i64, rolled_up: Option<RolledUp>) -> Result<V
     }
     let frame_order = frame_order(part, &order);
     let profile_order = profile_order(&part.headers);
-    let id = |at: u32| base + i64::from(at);
+    let ids = Ids { base: name.base(), span: name.span };
     let mut files = vec![
-        (Table::Frames, frames(part, &frame_order, &id)?),
-        (Table::Stacks, stacks(part, &order, &frame_order, &id)?),
-        (Table::Labels, labels(part, &id)?),
+        (Table::Frames, frames(part, &frame_order, ids)?),
+        (Table::Stacks, stacks(part, &order, &frame_order, ids)?),
+        (Table::Labels, labels(part, ids)?),
     ];
     let headers: Vec<&Header> = part.headers.iter().collect();
     let completed = |header: &Header| header.identity.completed;
     let values = ValueRows { headers: &headers, places: &profile_order.places, time: &completed };
-    files.push((Table::Samples, values.encode(Table::Samples, part.rows.clone(), &ranks, &id)?));
+    files.push((Table::Samples, values.encode(Table::Samples, part.rows.clone(), &ranks, ids)?));
     if let Some(RolledUp { hours, rows }) = rolled_up {
         let headers: Vec<&Header> = hours.iter().map(|hour| &hour.header).collect();
         let places: Vec<u32> = (0..headers.len() as u32).collect();
         let began = |header: &Header| Hour::containing(header.identity.completed).start();
         let values = ValueRows { headers: &headers, places: &places, time: &began };
-        files.push((Table::Rollups, values.encode(Table::Rollups, rows, &ranks, &id)?));
-        files.push((Table::Hours, node_hours(&hours, &id)?));
+        files.push((Table::Rollups, values.encode(Table::Rollups, rows, &ranks, ids)?));
+        files.push((Table::Hours, node_hours(&hours, ids)?));
     }
-    files.push((Table::Profiles, profiles(part, &profile_order, &id)?));
+    files.push((Table::Profiles, profiles(part, &profile_order, ids)?));
     Ok(files)
 }
 
@@ -112,12 +112,23 @@ fn profile_order(headers: &[Header]) -> Order {
     Order::new(things)
 }
 
-type Ids<'a> = &'a dyn Fn(u32) -> i64;
+/// The ids of a part's rows, and how long its time is.
+#[derive(Clone, Copy)]
+struct Ids {
+    base: i64,
+    span: Span,
+}
 
-fn frames(part: &PartWriter, order: &Order, id: Ids<'_>) -> Result<Vec<u8>> {
+impl Ids {
+    fn id(self, row: u32) -> i64 {
+        self.base + i64::from(row)
+    }
+}
+
+fn frames(part: &PartWriter, order: &Order, ids: Ids) -> Result<Vec<u8>> {
     let rows = order.things.iter().map(|frame| part.frames.get(*frame));
     let rows: Vec<&Frame> = rows.collect();
-    write(Table::Frames, rows.len(), |range| {
+    write(Table::Frames, ids.span, rows.len(), |range| {
         let rows = &rows[range.clone()];
         let text = |of: &dyn Fn(&Frame) -> procprof_profile::StringId| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(rows.iter().map(|frame| part.frames.text(of(frame)))))
@@ -126,7 +137,7 @@ fn frames(part: &PartWriter, order: &Order, id: Ids<'_>) -> Result<Vec<u8>> {
             Arc::new(BooleanArray::from(rows.iter().map(|frame| of(frame)).collect::<Vec<_>>()))
         };
         vec![
-            integers(range.map(|at| id(at as u32))),
+            integers(range.map(|at| ids.id(at as u32))),
             text(&|frame| frame.function),
             Arc::new(StringArray::from_iter(
                 rows.iter()
@@ -145,15 +156,15 @@ fn frames(part: &PartWriter, order: &Order, id: Ids<'_>) -> Result<Vec<u8>> {
     })
 }
 
-fn stacks(part: &PartWriter, order: &[Ordered], frames: &Order, id: Ids<'_>) -> Result<Vec<u8>> {
+fn stacks(part: &PartWriter, order: &[Ordered], frames: &Order, ids: Ids) -> Result<Vec<u8>> {
     let recursive = recursive(part, order);
-    write(Table::Stacks, order.len(), |range| {
+    write(Table::Stacks, ids.span, order.len(), |range| {
         let rows = &order[range.clone()];
-        let frame = |stack: u32| part.stacks.leaf(stack).map(|(_, frame)| id(frames.places[frame as usize]));
+        let frame = |stack: u32| part.stacks.leaf(stack).map(|(_, frame)| ids.id(frames.places[frame as usize]));
         vec![
-            integers(range.clone().map(|at| id(at as u32))),
+            integers(range.clone().map(|at| ids.id(at as u32))),
             integers(range.clone().zip(rows).map(|(at, row)| at as i64 - i64::from(row.parent))),
-            integers(rows.iter().map(|row| id(row.last))),
+            integers(rows.iter().map(|row| ids.id(row.last))),
             Arc::new(Int64Array::from_iter(rows.iter().map(|row| frame(row.stack)))),
             Arc::new(BooleanArray::from(recursive[range].to_vec())),
         ]
@@ -189,14 +200,14 @@ fn recursive(part: &PartWriter, order: &[Ordered]) -> Vec<bool> {
     found
 }
 
-fn labels(part: &PartWriter, id: Ids<'_>) -> Result<Vec<u8>> {
+fn labels(part: &PartWriter, ids: Ids) -> Result<Vec<u8>> {
     let sets = 1..=part.label_sets.len() as u32;
     let rows: Vec<_> = sets.flat_map(|set| part.label_sets.get(set).iter().map(move |label| (set, *label))).collect();
-    write(Table::Labels, rows.len(), |range| {
+    write(Table::Labels, ids.span, rows.len(), |range| {
         let rows = &rows[range];
         let text = |id| part.frames.text(id);
         vec![
-            integers(rows.iter().map(|(set, _)| id(*set))),
+            integers(rows.iter().map(|(set, _)| ids.id(*set))),
             Arc::new(StringArray::from_iter_values(rows.iter().map(|(_, label)| text(label.0)))),
             Arc::new(StringArray::from_iter(rows.iter().map(|(_, label)| label.1.map(text)))),
             Arc::new(Int64Array::from_iter(rows.iter().map(|(_, label)| label.2))),
@@ -215,7 +226,7 @@ struct ValueRows<'a> {
 }
 
 impl ValueRows<'_> {
-    fn encode(&self, table: Table, mut rows: Vec<Row>, ranks: &[u32], id: Ids<'_>) -> Result<Vec<u8>> {
+    fn encode(&self, table: Table, mut rows: Vec<Row>, ranks: &[u32], ids: Ids) -> Result<Vec<u8>> {
         let header = |row: &Row| self.headers[row.profile as usize];
         let place_of = |row: &Row| self.places[row.profile as usize];
         rows.sort_by(|one, other| {
@@ -226,7 +237,7 @@ impl ValueRows<'_> {
             let place = |row: &Row| (ranks[row.stack as usize], place_of(row), row.labels);
             key(one).cmp(&key(other)).then_with(|| place(one).cmp(&place(other)))
         });
-        write(table, rows.len(), |range| {
+        write(table, ids.span, rows.len(), |range| {
             let rows = &rows[range];
             let text = |of: &dyn Fn(&Header, &Row) -> String| -> ArrayRef {
                 Arc::new(StringArray::from_iter_values(rows.iter().map(|row| of(header(row), row))))
@@ -238,22 +249,22 @@ impl ValueRows<'_> {
                 text(&|header, _| header.meta.cluster.clone()),
                 text(&|header, _| header.meta.node_name.clone()),
                 integers(rows.iter().map(|row| header(row).identity.node.cast_signed())),
-                integers(rows.iter().map(|row| id(ranks[row.stack as usize]))),
+                integers(rows.iter().map(|row| ids.id(ranks[row.stack as usize]))),
                 moments(rows.iter().map(|row| (self.time)(header(row)))),
-                integers(rows.iter().map(|row| id(place_of(row)))),
-                Arc::new(Int64Array::from_iter(rows.iter().map(|row| (row.labels > 0).then(|| id(row.labels))))),
+                integers(rows.iter().map(|row| ids.id(place_of(row)))),
+                Arc::new(Int64Array::from_iter(rows.iter().map(|row| (row.labels > 0).then(|| ids.id(row.labels))))),
                 integers(rows.iter().map(|row| row.value)),
             ]
         })
     }
 }
 
-fn profiles(part: &PartWriter, order: &Order, id: Ids<'_>) -> Result<Vec<u8>> {
+fn profiles(part: &PartWriter, order: &Order, ids: Ids) -> Result<Vec<u8>> {
     let rows: Vec<&Header> = order.things.iter().map(|at| &part.headers[*at as usize]).collect();
-    write(Table::Profiles, rows.len(), |range| {
+    write(Table::Profiles, ids.span, rows.len(), |range| {
         let rows = &rows[range.clone()];
         let mut columns = vec![
-            integers(range.map(|at| id(at as u32))),
+            integers(range.map(|at| ids.id(at as u32))),
             Arc::new(StringArray::from_iter_values(rows.iter().map(|header| header.identity.id.to_string())))
                 as ArrayRef,
         ];
@@ -262,12 +273,12 @@ fn profiles(part: &PartWriter, order: &Order, id: Ids<'_>) -> Result<Vec<u8>> {
     })
 }
 
-fn node_hours(hours: &[NodeHour], id: Ids<'_>) -> Result<Vec<u8>> {
+fn node_hours(hours: &[NodeHour], ids: Ids) -> Result<Vec<u8>> {
     let headers: Vec<&Header> = hours.iter().map(|hour| &hour.header).collect();
-    write(Table::Hours, hours.len(), |range| {
+    write(Table::Hours, ids.span, hours.len(), |range| {
         let (hours, headers) = (&hours[range.clone()], &headers[range.clone()]);
         let mut columns = vec![
-            integers(range.map(|at| id(at as u32))),
+            integers(range.map(|at| ids.id(at as u32))),
             integers(hours.iter().map(|hour| hour.header.profiles as i64)),
             integers(hours.iter().map(|hour| hour.untimed as i64)),
             moments(hours.iter().map(|hour| hour.first)),
@@ -361,11 +372,16 @@ fn finished(map: MapArray) -> ArrayRef {
     Arc::new(map)
 }
 
-/// Writes a table of so many rows; `columns` makes those of a range of rows.
-fn write(table: Table, rows: usize, columns: impl Fn(std::ops::Range<usize>) -> Vec<ArrayRef>) -> Result<Vec<u8>> {
+/// Writes a table of a part, of so many rows; `columns` makes those of a range of rows.
+fn write(
+    table: Table,
+    span: Span,
+    rows: usize,
+    columns: impl Fn(std::ops::Range<usize>) -> Vec<ArrayRef>,
+) -> Result<Vec<u8>> {
     let wrong = |source: ParquetError| Error::Write { table: table.name(), source };
     let schema = table.schema();
-    let options = ArrowWriterOptions::new().with_properties(table.properties()).with_skip_arrow_metadata(true);
+    let options = ArrowWriterOptions::new().with_properties(table.properties(span)).with_skip_arrow_metadata(true);
     let mut file = Vec::new();
     let mut writer = ArrowWriter::try_new_with_options(&mut file, Arc::clone(&schema), options).map_err(wrong)?;
     for start in (0..rows).step_by(BATCH) {
