@@ -493,7 +493,8 @@ impl ProfileRange {
 
     /// Whether all of the hour of a moment is in the range.
     pub(super) fn has_hour_of(&self, moment: Nanos) -> bool {
-        self.selection().has_hour(Hour::containing(moment))
+        let hour = Hour::containing(moment);
+        self.from <= hour.start() && hour.end() <= self.to
     }
 
     /// Whether an end of the range is within an hour of a part.

@@ -178,7 +178,7 @@ fn select(runtime: &tokio::runtime::Runtime, rows: u64, statements: &[&Statement
     stop(runtime, server);
 }
 
-/// A server in a folder that does nothing by itself, with ten nodes. Retention would rebuild the catalog, whose rows have
+/// A server in a folder that does nothing by itself, with ten nodes. Retention would check the catalog, whose rows have
 /// no files.
 fn server_in(runtime: &tokio::runtime::Runtime, data: &Path) -> ServerHandle {
     let nothing = ChildProgram { program: "/nonexistent".into(), arguments: Vec::new() };
@@ -246,7 +246,7 @@ fn fill(catalog: &std::path::Path, rows: u64) {
         INSERT INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, cluster, labels, samples, totals, top_function,
             total, instance, threads, functions, engine, lost)
         SELECT unhex(printf('%032x', i)), 10001 + i % 10, CASE i / 10 % 3 WHEN 0 THEN 'cpu' WHEN 1 THEN 'heap' ELSE 'contention' END,
-            printf('cpu-profile-%d-pprof.gz', i), 1763677534000000000 + i * 1000000000, 8000 + i % 1000, 1763677524000000000 + i * 1000000000,
+            strftime('cpu-profile-%Y%m%d-%H%M%S-pprof.gz', 1763677534 + i, 'unixepoch'), 1763677534000000000 + i * 1000000000, 8000 + i % 1000, 1763677524000000000 + i * 1000000000,
             10000000000, 'schedule', 'default', printf('%szone=eu-%d%s', char(10), i % 4, char(10)), 812 + i % 100, ?2,
             printf('starrocks::pipeline::PipelineDriver::process_%d(starrocks::RuntimeState*, int)', i % 37),
             2, 0, 12, 0, 'gperftools', 0 FROM n";

@@ -25,8 +25,6 @@ const CHECKED_AT_ONCE_BYTES: u64 = 64 << 20;
 /// Number of pages of 4 KiB from which on the log is written back into the database, so that deletions on a full disk
 /// do not use up the space that they free.
 const WAL_PAGES: u32 = 256;
-/// Pages that a reader keeps: the index by time of 100,000 profiles, which is else read again for each scan.
-const READER_CACHE_KIB: i64 = 16 << 10;
 
 /// Opens a database for writing if it can be trusted, and returns whether it was read through.
 pub(crate) fn open_checked(path: &Path) -> std::result::Result<(Connection, bool), Unfit> {
@@ -123,7 +121,5 @@ pub(crate) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(Duration::from_secs(5))?;
-    // Negative: KiB, not pages.
-    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     Ok(connection)
 }
