@@ -8,17 +8,12 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use crate::part::Span;
-
 /// The version of the schema. A reader of another version refuses the files; a new column does not make a new version.
 pub const VERSION: &str = "1";
 /// The key of the version in a file's metadata.
 pub(crate) const VERSION_KEY: &str = "procprof.archive";
 /// Rows of a row group: what a filter can leave out as a whole.
 const ROW_GROUP: usize = 1 << 17;
-/// Compression level of zstd for what is written each hour, and for what compaction writes once a day, which stays.
-const LEVEL: i32 = 9;
-const COMPACTED_LEVEL: i32 = 17;
 
 /// Columns with the range of their values for each row group, by which readers leave out row groups. Of the others it
 /// would be a part of a small file that counts.
@@ -262,12 +257,8 @@ impl Table {
         Arc::new(Schema::new(self.columns().iter().map(Column::field).collect::<Vec<_>>()))
     }
 
-    /// How the files of the table are written for a part.
-    pub(crate) fn properties(self, span: Span) -> WriterProperties {
-        let level = match span {
-            Span::Hour => LEVEL,
-            Span::Day => COMPACTED_LEVEL,
-        };
+    /// How the files of the table are written, at a level of zstd.
+    pub(crate) fn properties(self, level: i32) -> WriterProperties {
         let level = ZstdLevel::try_new(level).unwrap_or_default();
         let mut properties = WriterProperties::builder()
             .set_created_by("procprof".to_owned())

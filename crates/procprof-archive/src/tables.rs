@@ -20,6 +20,9 @@ use crate::{Error, Hour, Part, Result, Table};
 
 /// Rows that are put together at a time.
 const BATCH: usize = 1 << 14;
+/// Compression level of zstd for what is written each hour, and for what compaction writes once a day, which stays.
+const LEVEL: i32 = 9;
+const COMPACTED_LEVEL: i32 = 17;
 
 impl PartWriter {
     /// Writes the files of a part, that of the profiles last: with it the part is there.
@@ -381,7 +384,11 @@ fn write(
 ) -> Result<Vec<u8>> {
     let wrong = |source: ParquetError| Error::Write { table: table.name(), source };
     let schema = table.schema();
-    let options = ArrowWriterOptions::new().with_properties(table.properties(span)).with_skip_arrow_metadata(true);
+    let level = match span {
+        Span::Hour => LEVEL,
+        Span::Day => COMPACTED_LEVEL,
+    };
+    let options = ArrowWriterOptions::new().with_properties(table.properties(level)).with_skip_arrow_metadata(true);
     let mut file = Vec::new();
     let mut writer = ArrowWriter::try_new_with_options(&mut file, Arc::clone(&schema), options).map_err(wrong)?;
     for start in (0..rows).step_by(BATCH) {
