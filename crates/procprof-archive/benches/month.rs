@@ -15,7 +15,7 @@ use procprof_archive::{
 use procprof_profile::{LocationId, Meta, Nanos, Profile, ProfileBuilder, ProfileId, ProfileType};
 
 /// The first day, 25 October 2026.
-const FIRST: Hour = Hour(498_216);
+const FIRST: Hour = Hour(498_024);
 const MINUTE: i64 = 60_000_000_000;
 const FUNCTIONS: u64 = 2000;
 /// Stacks of a node that only it has, and stacks that all nodes have.

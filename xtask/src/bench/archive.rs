@@ -172,11 +172,22 @@ impl Reading {
         Ok(Reading { server, port })
     }
 
+    fn client(&self, statement: &str) -> Command {
+        let mut command = Command::new("mariadb");
+        command.args(["--skip-ssl", "-h127.0.0.1", "-uroot", "-P", &self.port, "procprof", "-N", "-e", statement]);
+        command
+    }
+
     /// The wall time of a statement by MariaDB's client, in seconds.
     pub(super) fn asked(&self, statement: &str) -> Result<f64> {
-        let mut command = Command::new("mariadb");
-        command.args(["--skip-ssl", "-h127.0.0.1", "-uroot", "-P", &self.port, "procprof", "-e", statement]);
-        timed(&mut command)
+        timed(&mut self.client(statement))
+    }
+
+    /// Its answer, without the names of its columns.
+    pub(super) fn answer(&self, statement: &str) -> Result<String> {
+        let output = self.client(statement).output().context("run mariadb")?;
+        ensure!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 }
 

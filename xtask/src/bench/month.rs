@@ -14,6 +14,7 @@ use crate::tools;
 use crate::vitals::megabytes;
 
 const RUNS: usize = 4;
+const PROFILES: u64 = 30 * 1440 * 100;
 const FROM: &str = "2026-10-25T00:00:00Z";
 const TO: &str = "2026-11-24T00:00:00Z";
 /// The root of all stacks, which has all of the sum, and one of many other functions.
@@ -57,6 +58,9 @@ fn measured(archive: &Path) -> Result<()> {
         let sum = format!(
             "SELECT sum(value) FROM total_values WHERE type = 'cpu' AND kind = 'cpu' AND function_name = '{function}'"
         );
+        let ours = reading.answer(&call)?;
+        let found = asks("duckdb", &page.views("duckdb"), &[&sum], None)?[0].join("");
+        ensure!(ours == format!("{found}\t{PROFILES}"), "{function}: procprof finds {ours:?}, DuckDB {found}");
         let theirs = asks("duckdb", &page.views("duckdb"), &[&sum], Some(RUNS))?;
         let theirs = cold_and_warm(&seconds(&theirs[0])?);
         table.row([format!("share of `{function}` by `top`, with the client's start"), cold_and_warm(&times), theirs]);
