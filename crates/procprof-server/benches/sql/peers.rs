@@ -134,6 +134,7 @@ import json, sys, time
 import duckdb
 asked = json.load(sys.stdin)
 connection = duckdb.connect()
+connection.execute("SET enable_progress_bar = false")
 for statement in asked["setup"]:
     connection.execute(statement)
 for statement in asked["statements"]:
