@@ -55,8 +55,8 @@ impl ProfileSum<'_> {
         self.add_read((part, grain), headers, &reader.read(headers)?)
     }
 
-    /// Adds the profiles of parts of an archive, or their hours, that `headers` gives, which is called by several threads
-    /// at a time.
+    /// Adds the profiles of parts of an archive, or their hours, that `headers` gives, which is called by several
+    /// threads at a time.
     ///
     /// # Errors
     /// [`Error::Incompatible`] if their sample types differ from those before; [`Error::Part`] for a part whose files

@@ -85,6 +85,9 @@ impl Compaction {
             let Compacted { replaced, written, dropped, .. } = done;
             tracing::info!("archive: {replaced} parts became {written}, {dropped} were dropped");
         }
+        if done.repeated > 0 {
+            tracing::info!("archive: {} profiles that another part has, too, were left out", done.repeated);
+        }
     }
 }
 

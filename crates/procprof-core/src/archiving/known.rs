@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// From this age on the parts are listed anew.
 const AGE_MAX: Duration = Duration::from_secs(5);
-/// Profiles that are kept, about 100 bytes each.
+/// Profiles and hours that are kept, about 130 bytes each.
 const KEPT_MAX: usize = 1 << 17;
 
 /// An archive that is read.

@@ -144,8 +144,8 @@ impl RangeSum {
         self.coverage = Coverage::default();
     }
 
-    /// Finds the profiles, day by day, in the parts that are listed and wherever else they are; whether one of the parts
-    /// is not there any more.
+    /// Finds the profiles, day by day, in the parts that are listed and wherever else they are; whether one of the
+    /// parts is not there any more.
     fn find_listed(&mut self, store: &Store, elsewhere: &[Elsewhere]) -> Result<bool, RenderError> {
         let mut days = self.days(elsewhere);
         let (mut times, mut has_vanished) = (Times::default(), false);

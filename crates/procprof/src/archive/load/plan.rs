@@ -17,8 +17,8 @@ pub(super) struct Step {
 }
 
 /// The steps, oldest day first, for the parts that are `loaded` whole, and those that were `begun`, of which a load
-/// that was interrupted may have left rows. A part that has `failed` is not tried again; a day that has one stays as it is
-/// when something had to be removed from it, since the part may be what replaces it.
+/// that was interrupted may have left rows. A part that has `failed` is not tried again; a day that has one stays as it
+/// is when something had to be removed from it, since the part may be what replaces it.
 pub(super) fn plan(
     archived: &BTreeSet<Part>,
     loaded: &BTreeSet<Part>,
