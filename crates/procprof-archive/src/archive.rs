@@ -9,7 +9,7 @@ use procprof_profile::{Nanos, ProfileId, ProfileType};
 use crate::changes::{list_with_log, names_used};
 use crate::header::{Header, Identity, Total};
 use crate::objects::Objects;
-use crate::part::Span;
+use crate::part::{LOCAL_BITS, Span};
 use crate::read::{ReadLimits, Rows, TableFile};
 use crate::rollup::Grain;
 use crate::selection::Selection;
@@ -225,7 +225,7 @@ impl Archive {
                 let (completed, first) = completed(rows, at, grain)?;
                 let (profiles, untimed) = match grain {
                     Grain::Profile => (1, u64::from(duration.0 <= 0)),
-                    Grain::Hour => (count(rows, "profiles", at)?, count(rows, "untimed", at)?),
+                    Grain::Hour => (profiles(rows, "profiles", at)?, profiles(rows, "untimed", at)?),
                 };
                 found.push(Listed {
                     number: rows.integers(grain.number())?.value(at),
@@ -331,6 +331,12 @@ fn count(rows: &Rows<'_>, column: &str, at: usize) -> Result<u64> {
     Ok(rows.integers(column)?.value(at).max(0).cast_unsigned())
 }
 
+/// A number of profiles of a part, which can have as many as its ids number.
+fn profiles(rows: &Rows<'_>, column: &str, at: usize) -> Result<u64> {
+    let count = u64::try_from(rows.integers(column)?.value(at)).ok().filter(|count| *count < 1 << LOCAL_BITS);
+    count.ok_or_else(|| rows.wrong(column, "is no number of profiles of a part"))
+}
+
 fn identity(rows: &Rows<'_>, at: usize, grain: Grain) -> Result<Identity> {
     let number = |column: &str| Ok::<i64, Error>(rows.integers(column)?.value(at));
     let profile_type: ProfileType = rows.texts("type")?.value(at).parse().map_err(|error| rows.wrong("type", error))?;
@@ -385,6 +391,6 @@ fn header(rows: &Rows<'_>, at: usize, identity: Identity, grain: Grain) -> Resul
         period_type: (text("period_kind")?, text("period_unit")?),
         period: number("period")?,
         samples: count(rows, "samples", at)?,
-        profiles: if grain == Grain::Hour { count(rows, "profiles", at)? } else { 1 },
+        profiles: if grain == Grain::Hour { profiles(rows, "profiles", at)? } else { 1 },
     })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use procprof_archive::{
@@ -139,6 +140,29 @@ fn a_page_that_unpacks_to_much_is_refused() {
     let error = read(&archive, part(0)).unwrap_err();
     let start = format!("{}: column stack: page at 0 has ", part(0).path(Table::Stacks));
     assert!(error.starts_with(&start) && error.ends_with("more than the limit of 16777216"), "{error}");
+}
+
+/// Numbers that no sum could hold.
+#[test]
+fn hours_have_no_more_profiles_than_a_part() {
+    let (folder, archive, part) = compacted();
+    let path = folder.path().join("archive").join(part.path(Table::Hours));
+    let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(&path).unwrap()).unwrap();
+    let hours = reader.build().unwrap().next().unwrap().unwrap();
+    for (column, value) in [("profiles", i64::MAX), ("profiles", -1), ("profiles", 1 << 24), ("untimed", i64::MAX)] {
+        let mut columns = hours.columns().to_vec();
+        columns[hours.schema().index_of(column).unwrap()] = Arc::new(Int64Array::from(vec![value; hours.num_rows()]));
+        let changed = RecordBatch::try_new(hours.schema(), columns).unwrap();
+        let version = KeyValue::new("procprof.archive".to_owned(), "1".to_owned());
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![version])).build();
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = ArrowWriter::try_new(file, changed.schema(), Some(properties)).unwrap();
+        writer.write(&changed).unwrap();
+        writer.close().unwrap();
+        let error = archive.list(part, Grain::Hour).unwrap_err().to_string();
+        let start = format!("{}: column {column}: ", part.path(Table::Hours));
+        assert!(error.starts_with(&start) && error.ends_with("is no number of profiles of a part"), "{error}");
+    }
 }
 
 #[test]
