@@ -365,20 +365,22 @@ fn archive_of(server: &TestServer) -> Archive {
 async fn the_archive_answers_for_what_is_gone_and_gaps_are_told() {
     let all = an_hour();
     let (old, new) = all.split_at(16);
-    let often = Rhythm::Every(Duration::from_secs(1));
-    let filled = server(config(true), often, tempfile::tempdir().unwrap()).await;
+    let never = Rhythm::Every(Duration::from_secs(1 << 30));
+    let filled = server(config(true), never, tempfile::tempdir().unwrap()).await;
     let mut ids = Vec::new();
     for made in old {
         ids.push(made.push(&filled).await);
     }
+    // Archived by one run, so that each hour is one part.
+    let often = Rhythm::Every(Duration::from_secs(1));
+    let archiving = server(config(true), often, filled.stop().await).await;
     let begun = Instant::now();
-    while !filled.text("/metrics").await.contains("procprof_archived_profiles_total 16") {
+    while !archiving.text("/metrics").await.contains("procprof_archived_profiles_total 16") {
         assert!(begun.elapsed() < PATIENCE, "not archived");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let never = Rhythm::Every(Duration::from_secs(1 << 30));
     let server_of = async |data| server(config(true), never, data).await;
-    let server = server_of(filled.stop().await).await;
+    let server = server_of(archiving.stop().await).await;
     for made in new {
         made.push(&server).await;
     }
@@ -431,6 +433,7 @@ async fn the_archive_answers_for_what_is_gone_and_gaps_are_told() {
     // Samples that cannot be read: their functions are missing, and the file is named, again and again.
     let archive = archive_of(&server);
     let parts: Vec<_> = archive.parts().unwrap().whole.into_keys().collect();
+    assert_eq!(parts.len(), 2);
     for part in &parts {
         archive.objects().put(&part.path(Table::Samples), b"PAR1 no more").unwrap();
     }
