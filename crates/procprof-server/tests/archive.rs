@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use procprof_archive::{Archive, ObjectFolder, ReadLimits, Span, Table};
+use procprof_archive::{Span, Table};
 use procprof_profile::format::pprof::encode_gzip;
 use procprof_profile::{Nanos, ProfileBuilder};
 use procprof_server::{Config, Rhythm, Server, ServerOptions, Verified, archive_writer, verify};
@@ -13,17 +12,13 @@ use procprof_store::{Store, StoreOptions};
 use reqwest::Method;
 use tempfile::TempDir;
 
-use crate::harness::{TestServer, cpu_profile, options, quiet};
+use crate::harness::{LEASE, TestServer, archive, cpu_profile, keep_from_compacting, options, quiet};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A quiet server that archives every second.
 pub(crate) fn archiving() -> Config {
     Config { archive: "archive".into(), ..quiet() }
-}
-
-fn archive(data: &Path) -> Archive {
-    Archive::new(Arc::new(ObjectFolder::open(data.join("archive")).unwrap()), ReadLimits::default())
 }
 
 /// The archive of a stopped server's folder, compared with its profiles.
@@ -182,13 +177,9 @@ pub(crate) fn made(start_seconds: i64, [hot, cold]: Made) -> Vec<u8> {
     encode_gzip(&builder.finish().unwrap()).unwrap()
 }
 
-/// What holds the lease of compactions in an archive that [`reading`] serves.
-const LEASE: &str = "leases/compaction-0000000900";
-
 /// A server that reads its archive, archives nothing for decades, and compacts nothing, since another one seems to.
 async fn reading(data: TempDir) -> TestServer {
-    let until = jiff::Timestamp::now().as_millisecond() + 3_600_000;
-    archive(data.path()).objects().put(LEASE, format!("000000000000feed {until}").as_bytes()).unwrap();
+    keep_from_compacting(&archive(data.path()));
     let rhythm = Rhythm::Every(Duration::from_secs(1 << 30));
     let options = ServerOptions { archiving: rhythm, ..options(archiving(), data.path().to_owned()) };
     TestServer::around(Server::start(options).await.unwrap(), data)

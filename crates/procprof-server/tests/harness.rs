@@ -1,11 +1,12 @@
 //! A server in this process on a port and a folder of its own, and a client for it.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use procprof_agent::Agent;
+use procprof_archive::{Archive, ObjectFolder, ReadLimits};
 use procprof_profile::ProfileBuilder;
 use procprof_profile::format::pprof::encode_gzip;
 use procprof_server::{ChildProgram, Config, Environment, Rhythm, Server, ServerHandle, ServerOptions};
@@ -81,6 +82,20 @@ pub(crate) fn options(config: Config, data: PathBuf) -> ServerOptions {
         agent: agent(),
         symbolize_child: symbolize_child(),
     }
+}
+
+/// The object by which [`keep_from_compacting`] does so.
+pub(crate) const LEASE: &str = "leases/compaction-0000000900";
+
+/// Lets servers believe for an hour that another one compacts their archive.
+pub(crate) fn keep_from_compacting(archive: &Archive) {
+    let until = jiff::Timestamp::now().as_millisecond() + 3_600_000;
+    archive.objects().put(LEASE, format!("000000000000feed {until}").as_bytes()).unwrap();
+}
+
+/// The archive in the folder of a server.
+pub(crate) fn archive(data: &Path) -> Archive {
+    Archive::new(Arc::new(ObjectFolder::create(data.join("archive")).unwrap()), ReadLimits::default())
 }
 
 impl TestServer {
