@@ -9,9 +9,13 @@ pub struct ProfileId(pub u128);
 
 impl fmt::Display for ProfileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = format!("{:032x}", self.0);
-        let (a, b, c, d, e) = (&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]);
-        write!(f, "{a}-{b}-{c}-{d}-{e}")
+        let mut text = [b'-'; 36];
+        let places = (0..36).filter(|place| ![8, 13, 18, 23].contains(place));
+        for (digit, place) in places.enumerate() {
+            let value = (self.0 >> (124 - 4 * digit)) as u8 & 15;
+            text[place] = if value < 10 { b'0' + value } else { b'a' + value - 10 };
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

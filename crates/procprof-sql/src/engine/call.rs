@@ -6,15 +6,17 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, DurationMicrosecondBuilder,
-    Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder,
+    Array, ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, DurationMicrosecondBuilder,
+    Float64Builder, Int64Builder, StringArray, StringBuilder, TimestampMicrosecondBuilder, UInt32Array, UInt64Builder,
 };
+use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use foldhash::HashMap;
 use regex::Regex;
 
 use super::decimal::Decimal;
@@ -189,14 +191,20 @@ impl ScalarUDFImpl for Function {
                 ColumnarValue::Scalar(value) => Ok((value.to_array()?, true)),
             })
             .collect::<DataFusionResult<_>>()?;
-        let mut column = Column::new(call.returns, rows);
+        let repeated = if is_constant || call.volatile { None } else { Repeated::new(&arrays) };
+        let firsts = repeated.as_ref().map(|repeated| repeated.firsts.as_slice());
+        let mut column = Column::new(call.returns, firsts.map_or(rows, <[_]>::len));
         let mut bytes = 0;
-        for row in 0..rows {
-            let values: Vec<Val<'_>> = arrays
-                .iter()
-                .zip(&call.types)
-                .map(|((array, is_constant), kind)| Val::at(array, if *is_constant { 0 } else { row }, *kind))
-                .collect();
+        let mut values: Vec<Val<'_>> = Vec::with_capacity(arrays.len());
+        for at in 0..firsts.map_or(rows, <[_]>::len) {
+            let (row, times) = firsts.map_or((at, 1), |firsts| firsts[at]);
+            values.clear();
+            values.extend(
+                arrays
+                    .iter()
+                    .zip(&call.types)
+                    .map(|((array, is_constant), kind)| Val::at(array, if *is_constant { 0 } else { row }, *kind)),
+            );
             let value = call.value(&values).map_err(external)?;
             if let (SqlType::Decimal { kept, .. }, Some(decimal)) = (call.returns, value.decimal())
                 && decimal.rescaled(kept).is_none()
@@ -205,7 +213,7 @@ impl ScalarUDFImpl for Function {
                 return Err(external(SqlError::new(SqlErrorKind::NotSupported, text)));
             }
             let weight = value.weight();
-            bytes += weight;
+            bytes += weight * times;
             if weight > LENGTH_MAX {
                 let text = format!("{}: string or blob too big: more than {LENGTH_MAX} bytes", call.name);
                 return Err(external(SqlError::new(SqlErrorKind::Limit, text)));
@@ -214,16 +222,54 @@ impl ScalarUDFImpl for Function {
                 let text = format!("{}: {BATCH_BYTES_MAX} bytes in {row} rows take too much of memory", call.name);
                 return Err(external(SqlError::new(SqlErrorKind::Limit, text)));
             }
-            if row % LOOK == 0 || weight > LENGTH_MAX / 8 {
+            if at % LOOK == 0 || weight > LENGTH_MAX / 8 {
                 call.watch.go_on().map_err(external)?;
             }
             column.push(&value);
         }
-        let array = column.finish();
+        let mut array = column.finish();
+        if let Some(repeated) = repeated {
+            array = take(&array, &UInt32Array::from(repeated.places), None)?;
+        }
         if is_constant {
             return Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&array, 0)?));
         }
         Ok(ColumnarValue::Array(array))
+    }
+}
+
+/// The different texts of the only argument that is not the same in all rows: a function has one value for each of them.
+struct Repeated {
+    /// The first row with each, and the number of rows.
+    firsts: Vec<(usize, usize)>,
+    /// The place of each row's text among these.
+    places: Vec<u32>,
+}
+
+impl Repeated {
+    /// Rows after which texts must have been repeated.
+    const TRIED: usize = 256;
+
+    /// `None` where texts are seldom repeated, and for other arguments.
+    fn new(arguments: &[(ArrayRef, bool)]) -> Option<Repeated> {
+        let mut varying = arguments.iter().filter(|(_, is_constant)| !is_constant);
+        let (Some((array, _)), None) = (varying.next(), varying.next()) else { return None };
+        let texts = array.as_any().downcast_ref::<StringArray>()?;
+        let mut known: HashMap<Option<&str>, u32> = HashMap::default();
+        let mut firsts: Vec<(usize, usize)> = Vec::new();
+        let mut places = Vec::with_capacity(texts.len());
+        for (row, text) in texts.iter().enumerate() {
+            let place = *known.entry(text).or_insert_with(|| {
+                firsts.push((row, 0));
+                (firsts.len() - 1) as u32
+            });
+            firsts[place as usize].1 += 1;
+            places.push(place);
+            if row + 1 == Self::TRIED && firsts.len() > Self::TRIED / 4 {
+                return None;
+            }
+        }
+        Some(Repeated { firsts, places })
     }
 }
 

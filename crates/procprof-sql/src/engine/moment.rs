@@ -2,8 +2,6 @@
 //!
 //! A date is a number of days since 1970, a moment and a time are microseconds.
 
-use std::fmt::Write;
-
 pub(super) const SECOND: i64 = 1_000_000;
 pub(super) const DAY: i64 = 86_400 * SECOND;
 /// The longest time, 838:59:59.
@@ -106,33 +104,65 @@ pub(super) fn week(days: i64, mode: i64) -> (i64, i64) {
     (year, since / 7 + 1)
 }
 
+/// Writes a number that is not negative with at least so many digits.
+fn put(out: &mut String, number: i64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let (mut rest, mut start) = (number.unsigned_abs(), digits.len());
+    while rest > 0 {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    let start = start.min(digits.len() - width);
+    out.extend(digits[start..].iter().map(|digit| char::from(*digit)));
+}
+
+/// Writes a time of day, or longer, without what is behind the second.
+fn put_time(out: &mut String, seconds: i64) {
+    put(out, seconds / 3600, 2);
+    out.push(':');
+    put(out, seconds / 60 % 60, 2);
+    out.push(':');
+    put(out, seconds % 60, 2);
+}
+
 /// Writes digits behind the second.
 fn put_fraction(out: &mut String, micros: i64, digits: u8) {
     if digits > 0 {
         let width = usize::from(digits.min(6));
-        let _ = write!(out, ".{:0width$}", micros / 10_i64.pow(6 - width as u32));
+        out.push('.');
+        put(out, micros / 10_i64.pow(6 - width as u32), width);
     }
 }
 
 pub(super) fn date_text(days: i64) -> String {
+    let mut out = String::with_capacity("2026-01-01 00:00:00.000000".len());
+    put_date(&mut out, days);
+    out
+}
+
+fn put_date(out: &mut String, days: i64) {
     let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02}")
+    put(out, year, 4);
+    out.push('-');
+    put(out, month, 2);
+    out.push('-');
+    put(out, day, 2);
 }
 
 pub(super) fn moment_text(micros: i64, digits: u8) -> String {
     let mut out = date_text(micros.div_euclid(DAY));
     let rest = micros.rem_euclid(DAY);
-    let seconds = rest / SECOND;
-    let _ = write!(out, " {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    out.push(' ');
+    put_time(&mut out, rest / SECOND);
     put_fraction(&mut out, rest % SECOND, digits);
     out
 }
 
 pub(super) fn time_text(micros: i64, digits: u8) -> String {
     let size = micros.unsigned_abs() as i64;
-    let seconds = size / SECOND;
-    let sign = if micros < 0 { "-" } else { "" };
-    let mut out = format!("{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mut out = if micros < 0 { "-".to_owned() } else { String::new() };
+    put_time(&mut out, size / SECOND);
     put_fraction(&mut out, size % SECOND, digits);
     out
 }
@@ -297,13 +327,13 @@ pub(super) fn formatted(days: i64, time: i64, format: &str) -> String {
             out.push(character);
             continue;
         };
-        let _ = match directive {
-            'Y' => write!(out, "{year:04}"),
-            'y' => write!(out, "{:02}", year % 100),
-            'm' => write!(out, "{month:02}"),
-            'c' => write!(out, "{month}"),
-            'd' => write!(out, "{date:02}"),
-            'e' => write!(out, "{date}"),
+        match directive {
+            'Y' => put(&mut out, year, 4),
+            'y' => put(&mut out, year % 100, 2),
+            'm' => put(&mut out, month, 2),
+            'c' => put(&mut out, month, 1),
+            'd' => put(&mut out, date, 2),
+            'e' => put(&mut out, date, 1),
             'D' => {
                 let suffix = match date {
                     1 | 21 | 31 => "st",
@@ -311,32 +341,37 @@ pub(super) fn formatted(days: i64, time: i64, format: &str) -> String {
                     3 | 23 => "rd",
                     _ => "th",
                 };
-                write!(out, "{date}{suffix}")
+                put(&mut out, date, 1);
+                out.push_str(suffix);
             }
-            'H' => write!(out, "{hour:02}"),
-            'k' => write!(out, "{hour}"),
-            'h' | 'I' => write!(out, "{twelve:02}"),
-            'l' => write!(out, "{twelve}"),
-            'i' => write!(out, "{minute:02}"),
-            's' | 'S' => write!(out, "{second:02}"),
-            'f' => write!(out, "{:06}", time % SECOND),
-            'p' => write!(out, "{half}"),
-            'r' => write!(out, "{twelve:02}:{minute:02}:{second:02} {half}"),
-            'T' => write!(out, "{hour:02}:{minute:02}:{second:02}"),
-            'W' => write!(out, "{}", WEEKDAYS[weekday as usize]),
-            'a' => write!(out, "{}", &WEEKDAYS[weekday as usize][..3]),
-            'w' => write!(out, "{}", (weekday + 1) % 7),
-            'M' => write!(out, "{}", MONTHS[month as usize - 1]),
-            'b' => write!(out, "{}", &MONTHS[month as usize - 1][..3]),
-            'j' => write!(out, "{:03}", day_of_year(days)),
-            'U' => write!(out, "{:02}", week(days, 0).1),
-            'u' => write!(out, "{:02}", week(days, 1).1),
-            'V' => write!(out, "{:02}", week(days, 2).1),
-            'v' => write!(out, "{:02}", week(days, 3).1),
-            'X' => write!(out, "{:04}", week(days, 2).0),
-            'x' => write!(out, "{:04}", week(days, 3).0),
-            other => write!(out, "{other}"),
-        };
+            'H' => put(&mut out, hour, 2),
+            'k' => put(&mut out, hour, 1),
+            'h' | 'I' => put(&mut out, twelve, 2),
+            'l' => put(&mut out, twelve, 1),
+            'i' => put(&mut out, minute, 2),
+            's' | 'S' => put(&mut out, second, 2),
+            'f' => put(&mut out, time % SECOND, 6),
+            'p' => out.push_str(half),
+            'r' => {
+                put_time(&mut out, twelve * 3600 + seconds % 3600);
+                out.push(' ');
+                out.push_str(half);
+            }
+            'T' => put_time(&mut out, seconds),
+            'W' => out.push_str(WEEKDAYS[weekday as usize]),
+            'a' => out.push_str(&WEEKDAYS[weekday as usize][..3]),
+            'w' => put(&mut out, (weekday + 1) % 7, 1),
+            'M' => out.push_str(MONTHS[month as usize - 1]),
+            'b' => out.push_str(&MONTHS[month as usize - 1][..3]),
+            'j' => put(&mut out, day_of_year(days), 3),
+            'U' => put(&mut out, week(days, 0).1, 2),
+            'u' => put(&mut out, week(days, 1).1, 2),
+            'V' => put(&mut out, week(days, 2).1, 2),
+            'v' => put(&mut out, week(days, 3).1, 2),
+            'X' => put(&mut out, week(days, 2).0, 4),
+            'x' => put(&mut out, week(days, 3).0, 4),
+            other => out.push(other),
+        }
     }
     out
 }

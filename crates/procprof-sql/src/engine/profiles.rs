@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringBuilder, TimestampMicrosecondArray,
+    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray, StringBuilder,
+    TimestampMicrosecondArray,
 };
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -283,20 +284,17 @@ pub(super) fn column(values: Option<&Values>, shown: Shown, rows: usize) -> Arra
             ids.iter().for_each(|id| texts.append_value(id.to_string()));
             Arc::new(texts.finish())
         }
-        (Some(Values::Texts(own)), shown) => {
-            let mut texts = StringBuilder::new();
-            for row in 0..rows {
-                match (own.get(row), shown) {
-                    (Some(labels), Shown::Labels) => {
-                        texts.append_option(labels_as_json(labels));
-                    }
-                    (text, _) => texts.append_option(text),
-                }
-            }
-            Arc::new(texts.finish())
+        (Some(Values::Texts(own)), Shown::Labels) => {
+            let shown: Vec<Option<String>> = own.list().map(|labels| labels.and_then(labels_as_json)).collect();
+            text_array(rows, |row| own.place(row).and_then(|place| shown[place].as_deref()))
         }
+        (Some(Values::Texts(own)), _) => text_array(rows, |row| own.get(row)),
         (None, _) => Arc::new(Int64Array::new_null(rows)),
     }
+}
+
+fn text_array<'a>(rows: usize, text: impl Fn(usize) -> Option<&'a str>) -> ArrayRef {
+    Arc::new((0..rows).map(text).collect::<StringArray>())
 }
 
 /// Labels as a JSON object.

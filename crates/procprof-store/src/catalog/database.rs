@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::failed;
+use super::error::{broken, failed};
 use super::schema::{self, COLUMNS, ENTRIES};
 use crate::{Error, Result};
 
@@ -65,7 +65,7 @@ pub(crate) fn check(connection: &Connection) -> rusqlite::Result<()> {
     if found == "ok" {
         return Ok(());
     }
-    Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(found)))
+    Err(broken(&found))
 }
 
 /// Replaces whatever is there by an empty database.

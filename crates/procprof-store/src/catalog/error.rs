@@ -26,3 +26,8 @@ fn is_corrupt(error: &rusqlite::Error) -> bool {
         }
     }
 }
+
+/// The error for a database that contradicts itself.
+pub(super) fn broken(why: &str) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(why.to_owned()))
+}

@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, params_f
 use self::condition::Condition;
 use self::database::{Unfit, check, create, open_checked, open_reader, open_writer, remove_files};
 use self::error::failed;
+use self::pieces::ColumnCache;
 use self::schema::{COLUMNS, ENTRIES};
 use crate::mutex::lock;
 use crate::{Cursor, Entry, Error, Filter, NodeUsage, PAGE_MAX, Page, PageRequest, Result};
@@ -22,9 +23,11 @@ mod condition;
 mod database;
 mod error;
 mod functions;
+mod pieces;
 mod row;
 mod rows;
 mod schema;
+mod snapshot;
 
 pub use functions::FunctionRows;
 use functions::Names;
@@ -48,6 +51,7 @@ pub(crate) struct Catalog {
 #[derive(Debug)]
 struct Connections {
     readers: Arc<Mutex<Vec<Connection>>>,
+    columns: Arc<ColumnCache>,
     writer: Mutex<Writer>,
 }
 
@@ -329,6 +333,7 @@ impl Connections {
     fn new(writer: Connection) -> Connections {
         Connections {
             readers: Arc::default(),
+            columns: Arc::default(),
             writer: Mutex::new(Writer { connection: writer, names: Names::default() }),
         }
     }

@@ -1,7 +1,7 @@
-//! [`Rows`]: rows by filter, in columns, piece by piece, all as they were at one moment.
+//! [`Rows`]: rows by filter, in columns, batch by batch, all as they were at one moment.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use procprof_profile::{Nanos, ProfileId};
 use rusqlite::types::{Value, ValueRef};
@@ -10,27 +10,32 @@ use rusqlite::{Connection, Row, params_from_iter};
 use super::Catalog;
 use super::condition::Condition;
 use super::error::failed;
+use super::pieces::PieceWalk;
 use super::row;
 use super::schema::ENTRIES;
-use crate::mutex::lock;
+use super::snapshot::Snapshot;
 use crate::stored::Facts;
 use crate::{Column, Cursor, Filter, Order, Result, RowBatch, RowQuery, Values};
 
 /// Rows of a query, to be taken in batches. Profiles stored or deleted meanwhile do not change them.
 #[derive(Debug)]
 pub struct Rows {
-    /// Returned on drop.
-    reader: Option<Connection>,
-    idle: Arc<Mutex<Vec<Connection>>>,
-    idle_max: usize,
+    snapshot: Snapshot,
     query: RowQuery,
     pins: BTreeSet<ProfileId>,
-    walk: Walk,
-    /// The cursor of the next batch; `None` for the first.
-    after: Option<Key>,
-    /// Rows that are left, where they are only counted; `None` before the first batch.
-    left: Option<usize>,
+    way: Way,
     is_at_end: bool,
+}
+
+/// How rows are found.
+#[derive(Debug)]
+enum Way {
+    /// In the database, in an order, with the cursor of the next batch; `None` for the first.
+    Walk(Walk, Option<Key>),
+    /// In memory.
+    Pieces(PieceWalk),
+    /// They are only counted, with how many are left; `None` before the first batch.
+    Count(Option<usize>),
 }
 
 /// The order in which the table is walked.
@@ -53,125 +58,112 @@ impl Catalog {
     /// Starts to read rows; `pins` are the profiles that are pinned.
     pub(crate) fn rows(&self, query: RowQuery, pins: BTreeSet<ProfileId>) -> Result<Rows> {
         query.filter.check()?;
-        let (reader, idle) = self.lend(&self.connections())?;
-        let walk = Walk::new(&query);
-        let rows = Rows {
-            reader: Some(reader),
-            idle,
-            idle_max: self.readers_max,
-            query,
-            pins,
-            walk,
-            after: None,
-            left: None,
-            is_at_end: false,
+        let cache = Arc::clone(&self.connections().columns);
+        let snapshot = self.snapshot()?;
+        let way = match query.columns.is_empty() {
+            true => Ok(Way::Count(None)),
+            false => PieceWalk::new(&cache, &snapshot, &query)
+                .map(|walk| walk.map_or_else(|| Way::Walk(Walk::new(&query), None), Way::Pieces)),
         };
-        let begun = rows
-            .connection()
-            .execute_batch("BEGIN")
-            .and_then(|()| rows.connection().prepare_cached(&rows.statement().sql).map(drop));
-        begun.map_err(|source| failed("read rows", source))?;
-        Ok(rows)
+        let way = way.map_err(|source| failed("read rows", source))?;
+        Ok(Rows { snapshot, query, pins, way, is_at_end: false })
     }
 }
 
 impl Rows {
-    /// The next rows, `at_most` of them; `None` when there are no more.
+    /// The next rows, `at_most` of them or fewer; `None` when there are no more.
     pub fn next(&mut self, at_most: usize) -> Result<Option<RowBatch>> {
         if self.is_at_end {
             return Ok(None);
         }
-        if self.query.columns.is_empty() {
-            return self.counted(at_most);
-        }
-        let Condition { sql, mut values } = self.statement();
-        values.push(Value::Integer(i64::try_from(at_most).unwrap_or(i64::MAX)));
-        let (batch, last) = self.read(&sql, &values).map_err(|source| failed("read rows", source))?;
-        self.is_at_end = batch.rows < at_most;
-        self.after = last.or(self.after);
+        let batch = match &mut self.way {
+            Way::Pieces(pieces) => pieces.next(&self.snapshot, &self.query, &self.pins, at_most),
+            Way::Count(left) => counted(&self.snapshot, &self.query.filter, left, at_most),
+            Way::Walk(walk, after) => {
+                let read = walked(&self.snapshot, &self.query, &self.pins, (*walk, *after), at_most);
+                read.map(|(batch, last)| {
+                    *after = last.or(*after);
+                    batch
+                })
+            }
+        };
+        let batch = batch.map_err(|source| failed("read rows", source))?;
+        self.is_at_end = match self.way {
+            Way::Pieces(_) => batch.rows == 0,
+            Way::Walk(..) | Way::Count(_) => batch.rows < at_most,
+        };
         Ok((batch.rows > 0).then_some(batch))
     }
+}
 
-    /// The next rows without columns.
-    fn counted(&mut self, at_most: usize) -> Result<Option<RowBatch>> {
-        let left = match self.left {
-            Some(left) => left,
-            None => self.count().map_err(|source| failed("count rows", source))?,
-        };
-        let rows = left.min(at_most);
-        self.left = Some(left - rows);
-        self.is_at_end = rows == left;
-        Ok((rows > 0).then_some(RowBatch { rows, columns: Vec::new() }))
-    }
+/// The next rows without columns.
+fn counted(
+    reader: &Connection,
+    filter: &Filter,
+    left: &mut Option<usize>,
+    at_most: usize,
+) -> rusqlite::Result<RowBatch> {
+    let all = match *left {
+        Some(left) => left,
+        None => count(reader, filter)?,
+    };
+    let rows = all.min(at_most);
+    *left = Some(all - rows);
+    Ok(RowBatch { rows, columns: Vec::new() })
+}
 
-    fn count(&self) -> rusqlite::Result<usize> {
-        let filter = &self.query.filter;
-        let Condition { sql, values } = Condition::new(filter, None, None);
-        let from = if filter.text.is_some() { ENTRIES } else { "profiles" };
-        let mut statement = self.connection().prepare_cached(&format!("SELECT count(*) FROM {from} WHERE {sql}"))?;
-        let count = statement.query_row(params_from_iter(&values), |row| row.get::<_, i64>(0))?;
-        Ok(usize::try_from(count).unwrap_or_default())
-    }
+fn count(reader: &Connection, filter: &Filter) -> rusqlite::Result<usize> {
+    let Condition { sql, values } = Condition::new(filter, None, None);
+    let sql = match (filter == &Filter::default(), filter.text.is_some()) {
+        (true, _) => "SELECT coalesce(sum(rows), 0) FROM pieces WHERE ".to_owned() + &sql,
+        (false, true) => format!("SELECT count(*) FROM {ENTRIES} WHERE {sql}"),
+        (false, false) => format!("SELECT count(*) FROM profiles WHERE {sql}"),
+    };
+    let count = reader.prepare_cached(&sql)?.query_row(params_from_iter(&values), |row| row.get::<_, i64>(0))?;
+    Ok(usize::try_from(count).unwrap_or_default())
+}
 
-    fn read(&self, sql: &str, values: &[Value]) -> rusqlite::Result<(RowBatch, Option<Key>)> {
-        let mut statement = self.connection().prepare_cached(sql)?;
-        let mut found = statement.query(params_from_iter(values))?;
-        let mut batch =
-            RowBatch { rows: 0, columns: self.query.columns.iter().map(|column| Values::empty(*column)).collect() };
-        let mut last = None;
-        let keys = self.walk.keys().len();
-        while let Some(row) = found.next()? {
-            batch.rows += 1;
-            for (at, values) in batch.columns.iter_mut().enumerate() {
-                match self.query.columns[at] {
-                    Column::Pinned => push_pinned(values, row::id(row, keys + at)?, &self.pins),
-                    Column::Facts => push_facts(values, row.get_ref(keys + at)?.as_str_or_null()?),
-                    _ => push(values, row, keys + at)?,
-                }
+/// The next rows of a walk, and the cursor of the last.
+fn walked(
+    reader: &Connection,
+    query: &RowQuery,
+    pins: &BTreeSet<ProfileId>,
+    (walk, after): (Walk, Option<Key>),
+    at_most: usize,
+) -> rusqlite::Result<(RowBatch, Option<Key>)> {
+    let Condition { sql, mut values } = statement(query, walk, after);
+    values.push(Value::Integer(i64::try_from(at_most).unwrap_or(i64::MAX)));
+    let mut statement = reader.prepare_cached(&sql)?;
+    let mut found = statement.query(params_from_iter(&values))?;
+    let mut batch = RowBatch { rows: 0, columns: query.columns.iter().map(|column| Values::empty(*column)).collect() };
+    let mut last = None;
+    let keys = walk.keys().len();
+    while let Some(row) = found.next()? {
+        batch.rows += 1;
+        for (at, values) in batch.columns.iter_mut().enumerate() {
+            match query.columns[at] {
+                Column::Pinned => push_pinned(values, row::id(row, keys + at)?, pins),
+                Column::Facts => push_facts(values, row.get_ref(keys + at)?.as_str_or_null()?),
+                _ => push(values, row, keys + at)?,
             }
-            last = Some(self.walk.key(row)?);
         }
-        Ok((batch, last))
+        last = Some(walk.key(row)?);
     }
-
-    /// The statement of the next batch, with the values of its conditions; its limit is one more.
-    fn statement(&self) -> Condition {
-        let filter = &self.query.filter;
-        let mut condition = Condition::new(filter, None, None);
-        self.walk.go_on(&mut condition, self.after);
-        let columns: Vec<&str> =
-            self.walk.keys().iter().copied().chain(self.query.columns.iter().map(|column| name(*column))).collect();
-        let needs_details = filter.text.is_some() || self.query.columns.contains(&Column::Facts);
-        let from = if needs_details { ENTRIES } else { "profiles" };
-        condition.sql = format!(
-            "SELECT {} FROM {from} WHERE {} ORDER BY {} LIMIT ?",
-            columns.join(", "),
-            condition.sql,
-            self.walk.order()
-        );
-        condition
-    }
-
-    fn connection(&self) -> &Connection {
-        self.reader.as_ref().expect("it is given back only when this is dropped")
-    }
+    Ok((batch, last))
 }
 
-impl Drop for Rows {
-    fn drop(&mut self) {
-        let Some(reader) = self.reader.take() else { return };
-        give_back(reader, &self.idle, self.idle_max);
-    }
-}
-
-/// Returns a reader to its pool; one that cannot end its transaction is closed instead.
-pub(super) fn give_back(reader: Connection, idle: &Mutex<Vec<Connection>>, idle_max: usize) {
-    if reader.is_autocommit() || reader.execute_batch("ROLLBACK").is_ok() {
-        let mut idle = lock(idle);
-        if idle.len() < idle_max {
-            idle.push(reader);
-        }
-    }
+/// The statement of the next batch of a walk, with the values of its conditions; its limit is one more.
+fn statement(query: &RowQuery, walk: Walk, after: Option<Key>) -> Condition {
+    let filter = &query.filter;
+    let mut condition = Condition::new(filter, None, None);
+    walk.go_on(&mut condition, after);
+    let columns: Vec<&str> =
+        walk.keys().iter().copied().chain(query.columns.iter().map(|column| name(*column))).collect();
+    let needs_details = filter.text.is_some() || query.columns.contains(&Column::Facts);
+    let from = if needs_details { ENTRIES } else { "profiles" };
+    let columns = columns.join(", ");
+    condition.sql = format!("SELECT {columns} FROM {from} WHERE {} ORDER BY {} LIMIT ?", condition.sql, walk.order());
+    condition
 }
 
 impl Walk {

@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 
 /// The database's `user_version`, written with the first complete filling.
-pub(crate) const VERSION: i64 = 8;
+pub(crate) const VERSION: i64 = 9;
 
 /// `profiles` has the columns to filter, sort and sum by, `profile_details` those to show, with the same `seq`: they
 /// are ten times as long, and reading 100,000 rows would read them, too.
@@ -14,6 +14,8 @@ pub(crate) const VERSION: i64 = 8;
 /// process, each 0 where it is unknown. `labels` is `\nkey=value\n…\n`, `words` the lower-case text that is searched.
 /// `lost` is -1 where it is unknown. `functions` is their number or why there are none ([`Known`](super::functions::Known)); `function_heads` and
 /// `function_rests` have them, packed, with names by their ids in `names`.
+/// `pieces` has what [`PIECE_ROWS`] neighbours by `seq` have in common: a `version` that only this state of them has,
+/// their number, and moments between which they were completed.
 /// The columns to filter lists by, except `words`, are in `by_time`, so that rows that do not match are skipped without
 /// being read. The indexes end with the columns that are summed over many rows.
 const TABLES: &str = "
@@ -52,6 +54,26 @@ CREATE TRIGGER profile_details_go AFTER DELETE ON profiles BEGIN
     DELETE FROM function_heads WHERE seq = old.seq;
     DELETE FROM function_rests WHERE seq = old.seq;
 END;
+CREATE TABLE pieces (
+    piece INTEGER PRIMARY KEY,
+    version INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    least INTEGER NOT NULL,
+    most INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER piece_comes AFTER INSERT ON profiles BEGIN
+    INSERT OR IGNORE INTO pieces VALUES (new.seq / 4096, 0, 0, new.completed, new.completed);
+    UPDATE pieces SET version = random(), rows = rows + 1, least = min(least, new.completed),
+        most = max(most, new.completed) WHERE piece = new.seq / 4096;
+END;
+CREATE TRIGGER piece_changes AFTER UPDATE ON profiles BEGIN
+    UPDATE pieces SET version = random(), least = min(least, new.completed), most = max(most, new.completed)
+        WHERE piece = new.seq / 4096;
+END;
+CREATE TRIGGER piece_goes AFTER DELETE ON profiles BEGIN
+    UPDATE pieces SET version = random(), rows = rows - 1 WHERE piece = old.seq / 4096;
+    DELETE FROM pieces WHERE piece = old.seq / 4096 AND rows = 0;
+END;
 CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE function_heads (seq INTEGER PRIMARY KEY, head BLOB NOT NULL) STRICT;
 CREATE TABLE function_rests (seq INTEGER PRIMARY KEY, rest BLOB NOT NULL) STRICT;
@@ -64,6 +86,9 @@ CREATE INDEX without_functions ON profiles (completed, id, node, type, cluster, 
     WHERE functions < 0;
 CREATE INDEX by_top_function ON profiles (top_function, type, node, completed, bytes);
 ";
+
+/// Values of `seq` in a piece, as the triggers have it.
+pub(crate) const PIECE_ROWS: i64 = 4096;
 
 /// The columns of an entry.
 pub(crate) const COLUMNS: &str = "id, node, file, completed, bytes, facts, strip";

@@ -1,5 +1,8 @@
 //! Rows of many profiles by columns: queries and results.
 
+use std::sync::Arc;
+
+use foldhash::HashMap;
 use procprof_profile::ProfileId;
 
 use crate::Filter;
@@ -145,26 +148,124 @@ impl Values {
             | Column::Facts => Values::Texts(Texts::default()),
         }
     }
+
+    /// Their number.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Values::Ids(ids) => ids.len(),
+            Values::Integers(numbers) => numbers.len(),
+            Values::Texts(texts) => texts.rows(),
+        }
+    }
+
+    /// The memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Values::Ids(ids) => ids.capacity() * size_of::<ProfileId>(),
+            Values::Integers(numbers) => numbers.capacity() * size_of::<i64>(),
+            Values::Texts(texts) => texts.bytes(),
+        }
+    }
+
+    /// Those of some rows, which there must be.
+    pub(crate) fn select(&self, rows: &[u32]) -> Values {
+        match self {
+            Values::Ids(ids) => Values::Ids(rows.iter().map(|row| ids[*row as usize]).collect()),
+            Values::Integers(numbers) => Values::Integers(rows.iter().map(|row| numbers[*row as usize]).collect()),
+            Values::Texts(texts) => Values::Texts(texts.select(rows)),
+        }
+    }
 }
 
-/// Texts of a column, one behind the other in one allocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Texts of a column: a list of different or repeated ones, and which of them each row has.
+#[derive(Clone, Debug, Default)]
 pub struct Texts {
+    list: Arc<TextList>,
+    /// The place of each row's in the list; `None` if they are in the order of the rows.
+    places: Option<Vec<u32>>,
+}
+
+/// Texts, one behind the other in one allocation.
+#[derive(Clone, Debug, Default)]
+struct TextList {
     text: String,
     /// The end of each, and whether it exists.
     ends: Vec<(usize, bool)>,
 }
 
+impl TextList {
+    fn get(&self, place: usize) -> Option<&str> {
+        let (end, is_there) = *self.ends.get(place)?;
+        let start = place.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |(end, _)| *end);
+        if is_there { self.text.get(start..end) } else { None }
+    }
+}
+
 impl Texts {
     /// The text of a row; `None` if it is missing.
     pub fn get(&self, row: usize) -> Option<&str> {
-        let (end, is_there) = *self.ends.get(row)?;
-        let start = row.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |(end, _)| *end);
-        if is_there { self.text.get(start..end) } else { None }
+        self.list.get(self.place(row)?)
+    }
+
+    /// The place of a row's text among those that [`Texts::list`] has; `None` behind the last row.
+    pub fn place(&self, row: usize) -> Option<usize> {
+        match &self.places {
+            Some(places) => places.get(row).map(|place| *place as usize),
+            None => (row < self.list.ends.len()).then_some(row),
+        }
+    }
+
+    /// The texts, of which rows may have some more than once and others not at all; `None` for missing ones.
+    pub fn list(&self) -> impl ExactSizeIterator<Item = Option<&str>> {
+        (0..self.list.ends.len()).map(|place| self.list.get(place))
     }
 
     pub(crate) fn push(&mut self, text: Option<&str>) {
-        self.text.push_str(text.unwrap_or_default());
-        self.ends.push((self.text.len(), text.is_some()));
+        debug_assert!(self.places.is_none(), "rows that have places are not added to");
+        let list = Arc::make_mut(&mut self.list);
+        list.text.push_str(text.unwrap_or_default());
+        list.ends.push((list.text.len(), text.is_some()));
+    }
+
+    /// The same texts, each once in the list.
+    pub(crate) fn without_repetitions(&self) -> Texts {
+        let mut known: HashMap<Option<&str>, u32> = HashMap::default();
+        let mut once = Texts::default();
+        let mut places = Vec::with_capacity(self.rows());
+        for row in 0..self.rows() {
+            let text = self.get(row);
+            let next = known.len() as u32;
+            places.push(*known.entry(text).or_insert_with(|| {
+                once.push(text);
+                next
+            }));
+        }
+        Texts { places: Some(places), ..once }
+    }
+
+    /// Those of some rows.
+    fn select(&self, rows: &[u32]) -> Texts {
+        let places = match &self.places {
+            Some(places) => rows.iter().map(|row| places[*row as usize]).collect(),
+            None => rows.to_vec(),
+        };
+        Texts { list: Arc::clone(&self.list), places: Some(places) }
+    }
+
+    fn rows(&self) -> usize {
+        self.places.as_ref().map_or(self.list.ends.len(), Vec::len)
+    }
+
+    fn bytes(&self) -> usize {
+        let places = self.places.as_ref().map_or(0, |places| places.capacity() * size_of::<u32>());
+        self.list.text.capacity() + self.list.ends.capacity() * size_of::<(usize, bool)>() + places
     }
 }
+
+impl PartialEq for Texts {
+    fn eq(&self, other: &Texts) -> bool {
+        self.rows() == other.rows() && (0..self.rows()).all(|row| self.get(row) == other.get(row))
+    }
+}
+
+impl Eq for Texts {}

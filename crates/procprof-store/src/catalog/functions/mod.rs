@@ -13,6 +13,7 @@ use self::packed::{Entry, Sums};
 pub use self::rows::FunctionRows;
 use super::Catalog;
 use super::condition::Condition;
+use super::error::broken;
 use super::row::{blob, id};
 use super::schema::ENTRIES;
 use crate::{Cursor, Filter, FunctionTable, Result, Uncovered};
@@ -123,18 +124,18 @@ pub(super) fn marked(reader: &Connection) -> rusqlite::Result<Marked> {
         let mut heads = transaction.prepare("SELECT head FROM function_heads")?;
         let mut rows = heads.query([])?;
         while let Some(row) = rows.next()? {
-            let (sums, large) = packed::unpack_head(row.get_ref(0)?.as_blob()?).ok_or_else(broken)?;
+            let (sums, large) = packed::unpack_head(row.get_ref(0)?.as_blob()?).ok_or_else(broken_functions)?;
             marked.add(sums.kind);
             marked.add(sums.unit);
             for entry in large {
-                marked.add(entry.ok_or_else(broken)?.name);
+                marked.add(entry.ok_or_else(broken_functions)?.name);
             }
         }
         let mut rests = transaction.prepare("SELECT rest FROM function_rests")?;
         let mut rows = rests.query([])?;
         while let Some(row) = rows.next()? {
             for entry in packed::unpack(row.get_ref(0)?.as_blob()?) {
-                marked.add(entry.ok_or_else(broken)?.name);
+                marked.add(entry.ok_or_else(broken_functions)?.name);
             }
         }
     }
@@ -184,8 +185,6 @@ pub(super) fn known(functions: Option<&FunctionTable>, has_samples: bool) -> Kno
     }
 }
 
-/// The error for bytes that are no functions.
-fn broken() -> rusqlite::Error {
-    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-    rusqlite::Error::SqliteFailure(code, Some("the functions of a profile are broken".to_owned()))
+fn broken_functions() -> rusqlite::Error {
+    broken("the functions of a profile are broken")
 }

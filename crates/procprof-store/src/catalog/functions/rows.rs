@@ -4,18 +4,17 @@
 //! [`LARGE_PERCENT`](super::packed::LARGE_PERCENT). Names are looked up in the dictionary once, and compared as numbers
 //! from then on.
 
-use std::sync::{Arc, Mutex};
-
 use foldhash::HashMap;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::names::Marked;
 use super::packed::{self, Entry, LARGE_PERCENT, Sums};
-use super::{Catalog, broken};
+use super::{Catalog, broken_functions};
 use crate::catalog::condition::Condition;
 use crate::catalog::error::failed;
 use crate::catalog::rows::{Key, Walk, name, push};
+use crate::catalog::snapshot::Snapshot;
 use crate::{Cursor, FunctionColumn, FunctionNames, FunctionQuery, NamePredicate, Result, RowBatch, Values};
 
 /// Profiles read at a time at first; later four times as many each, up to the most.
@@ -29,10 +28,7 @@ const NAMES_BYTES_MAX: usize = 16 << 20;
 /// Functions of many profiles, to be taken in batches. Profiles stored or deleted meanwhile do not change them.
 #[derive(Debug)]
 pub struct FunctionRows {
-    /// Returned on drop.
-    reader: Option<Connection>,
-    idle: Arc<Mutex<Vec<Connection>>>,
-    idle_max: usize,
+    snapshot: Snapshot,
     query: FunctionQuery,
     walk: Walk,
     after: Option<Key>,
@@ -49,13 +45,11 @@ impl Catalog {
     /// Starts to read functions.
     pub(crate) fn function_rows(&self, query: FunctionQuery) -> Result<FunctionRows> {
         query.filter.check()?;
-        let (reader, idle) = self.lend(&self.connections())?;
+        let snapshot = self.snapshot()?;
         let walk = Walk::of_profiles(query.order, &query.filter);
         let after = query.after.map(Key::Time);
         let mut rows = FunctionRows {
-            reader: Some(reader),
-            idle,
-            idle_max: self.readers_max,
+            snapshot,
             query,
             walk,
             after,
@@ -72,10 +66,9 @@ impl Catalog {
 
 impl FunctionRows {
     fn begin(&mut self) -> rusqlite::Result<()> {
-        self.connection().execute_batch("BEGIN")?;
-        self.wanted = wanted(self.connection(), &self.query.names)?;
+        self.wanted = wanted(&self.snapshot, &self.query.names)?;
         self.is_at_end = self.wanted.as_ref().is_some_and(Marked::is_empty);
-        self.connection().prepare_cached(&self.statement().sql).map(drop)
+        self.snapshot.prepare_cached(&self.statement().sql).map(drop)
     }
 
     /// The number of profiles read so far, with those that have none of the functions.
@@ -105,7 +98,7 @@ impl FunctionRows {
     fn read(&mut self, at_most: usize) -> rusqlite::Result<RowBatch> {
         let Condition { sql, mut values } = self.statement();
         values.push(Value::Integer(self.size as i64));
-        let reader = self.reader.as_ref().expect("it is given back only when this is dropped");
+        let reader = &*self.snapshot;
         let mut statement = reader.prepare_cached(&sql)?;
         let mut found = statement.query(params_from_iter(&values))?;
         let columns = self.query.columns.iter().map(|column| column.empty()).collect();
@@ -117,10 +110,10 @@ impl FunctionRows {
             read += 1;
             self.profiles += 1;
             let Some(head) = row.get_ref(own_columns)?.as_blob_or_null()? else { continue };
-            let (sums, large) = packed::unpack_head(head).ok_or_else(broken)?;
+            let (sums, large) = packed::unpack_head(head).ok_or_else(broken_functions)?;
             let rest = row.get_ref(own_columns + 1)?.as_blob_or_null()?.unwrap_or_default();
             for entry in large.chain(packed::unpack(rest)) {
-                let entry = entry.ok_or_else(broken)?;
+                let entry = entry.ok_or_else(broken_functions)?;
                 if is_wanted(&self.query, self.wanted.as_ref(), sums, entry) {
                     let names = &mut self.names;
                     add(&mut batch, &self.query.columns, (row, own_columns + 2), (sums, entry), &mut |id, texts| {
@@ -168,17 +161,6 @@ impl FunctionRows {
     fn reads_rests(&self) -> bool {
         let above = |percent: Option<f64>| percent.is_some_and(|percent| percent >= LARGE_PERCENT);
         !above(self.query.own_percent_min) && !above(self.query.total_percent_min)
-    }
-
-    fn connection(&self) -> &Connection {
-        self.reader.as_ref().expect("it is given back only when this is dropped")
-    }
-}
-
-impl Drop for FunctionRows {
-    fn drop(&mut self) {
-        let Some(reader) = self.reader.take() else { return };
-        super::super::rows::give_back(reader, &self.idle, self.idle_max);
     }
 }
 
