@@ -4,13 +4,15 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, BooleanArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result as DataFusionResult, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
+};
 
-use super::call::{LENGTH_MAX, external};
+use super::call::{Column, LENGTH_MAX, external};
 use super::collation::key;
 use super::decimal::Decimal;
 use super::run::Watch;
@@ -123,6 +125,14 @@ impl AggregateUDFImpl for Function {
 
     fn accumulator(&self, _: AccumulatorArgs) -> DataFusionResult<Box<dyn Accumulator>> {
         Ok(Box::new(Rows { collect: Arc::clone(&self.collect), rows: Vec::new(), seen: HashSet::new(), bytes: 0 }))
+    }
+
+    fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
+        self.collect.aggregate == Aggregate::First
+    }
+
+    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> DataFusionResult<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(Firsts { collect: Arc::clone(&self.collect), values: Vec::new(), bytes: 0 }))
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs) -> DataFusionResult<Vec<FieldRef>> {
@@ -359,6 +369,9 @@ impl Accumulator for Rows {
         let count = values.first().map_or(0, |array| array.len());
         let collect = Arc::clone(&self.collect);
         for row in 0..count {
+            if collect.aggregate == Aggregate::First && !self.rows.is_empty() {
+                break;
+            }
             let values = values.iter().zip(&collect.types);
             self.add(values.map(|(array, kind)| Val::at(array, row, *kind).into_owned()).collect())
                 .map_err(external)?;
@@ -411,6 +424,101 @@ impl Accumulator for Rows {
             }
         }
         Ok(())
+    }
+}
+
+/// The first value of each group, for [`Aggregate::First`]; it is in every statement that groups by a text.
+#[derive(Debug)]
+struct Firsts {
+    collect: Arc<Collect>,
+    values: Vec<Option<Val<'static>>>,
+    bytes: usize,
+}
+
+impl Firsts {
+    /// Takes a value in, if it is the first of its group.
+    fn add<'a>(&mut self, group: usize, value: impl FnOnce() -> Val<'a>) {
+        if let Some(kept @ None) = self.values.get_mut(group) {
+            let value = value().into_owned();
+            self.bytes += value.weight();
+            *kept = Some(value);
+        }
+    }
+
+    fn emit(&mut self, groups: EmitTo) -> Vec<Option<Val<'static>>> {
+        let emitted = groups.take_needed(&mut self.values);
+        self.bytes -= emitted.iter().flatten().map(Val::weight).sum::<usize>();
+        emitted
+    }
+
+    /// The state of a group: its value, or nothing before the first.
+    fn states<'a>(values: impl Iterator<Item = Option<Val<'a>>>) -> Vec<ArrayRef> {
+        let mut states = BinaryBuilder::new();
+        for value in values {
+            let mut state = Vec::new();
+            value.iter().for_each(|value| put(value, &mut state));
+            states.append_value(&state);
+        }
+        vec![Arc::new(states.finish())]
+    }
+}
+
+fn is_wanted(wanted: Option<&BooleanArray>, row: usize) -> bool {
+    wanted.is_none_or(|wanted| wanted.is_valid(row) && wanted.value(row))
+}
+
+impl GroupsAccumulator for Firsts {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        wanted: Option<&BooleanArray>,
+        count: usize,
+    ) -> DataFusionResult<()> {
+        self.values.resize(count, None);
+        let (Some(array), Some(kind)) = (values.first(), self.collect.types.first().copied()) else { return Ok(()) };
+        for (row, group) in groups.iter().enumerate() {
+            if is_wanted(wanted, row) {
+                self.add(*group, || Val::at(array, row, kind));
+            }
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, groups: EmitTo) -> DataFusionResult<ArrayRef> {
+        let values = self.emit(groups);
+        let mut column = Column::new(self.collect.returns, values.len());
+        values.iter().for_each(|value| column.push(value.as_ref().unwrap_or(&Val::Null)));
+        Ok(column.finish())
+    }
+
+    fn state(&mut self, groups: EmitTo) -> DataFusionResult<Vec<ArrayRef>> {
+        Ok(Firsts::states(self.emit(groups).into_iter()))
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], wanted: Option<&BooleanArray>) -> DataFusionResult<Vec<ArrayRef>> {
+        let (Some(array), Some(kind)) = (values.first(), self.collect.types.first().copied()) else {
+            return Ok(Firsts::states(std::iter::empty()));
+        };
+        let rows = (0..array.len()).map(|row| is_wanted(wanted, row).then(|| Val::at(array, row, kind)));
+        Ok(Firsts::states(rows))
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> DataFusionResult<()> {
+        self.values.resize(count, None);
+        let Some(states) = states.first() else { return Ok(()) };
+        let states = states.as_binary::<i32>();
+        for (row, group) in groups.iter().enumerate() {
+            let mut state = states.value(row);
+            if !state.is_empty() {
+                self.add(*group, || take(&mut state));
+            }
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> usize {
+        self.values.capacity() * size_of::<Option<Val<'_>>>() + self.bytes
     }
 }
 

@@ -12,7 +12,13 @@ pub(super) fn key(text: &str, collation: Collation) -> Cow<'_, str> {
         Collation::General => {
             let trimmed = text.trim_end_matches(' ');
             let mut key = String::with_capacity(trimmed.len() + 1);
-            key.extend(trimmed.chars().map(weight));
+            // Of ASCII, letters only have another weight.
+            if trimmed.is_ascii() {
+                key.push_str(trimmed);
+                key.make_ascii_uppercase();
+            } else {
+                key.extend(trimmed.chars().map(weight));
+            }
             // The end counts as a blank, which is more than a control character and less than others.
             key.push(' ');
             Cow::Owned(key)
