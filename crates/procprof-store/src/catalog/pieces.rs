@@ -328,3 +328,26 @@ impl Rows<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_were_not_asked_for_longest_make_room() {
+        let cache = ColumnCache::default();
+        let piece = |number| Piece { number, version: 1, rows: 1 };
+        let megabyte = Arc::new(Values::Integers(vec![0; (1 << 20) / 8]));
+        for number in 0..32 {
+            cache.keep(piece(number), Column::Node, Arc::clone(&megabyte));
+        }
+        assert!((0..32).all(|number| cache.get(piece(number), &[Column::Node])[0].is_some()));
+        assert!(cache.get(piece(0), &[Column::Node])[0].is_some());
+        cache.keep(piece(32), Column::Node, Arc::clone(&megabyte));
+        let there: Vec<i64> = (0..33).filter(|number| cache.has(piece(*number), &[Column::Node])).collect();
+        assert_eq!(there, [0].into_iter().chain(6..33).collect::<Vec<_>>());
+        assert!(!cache.has(Piece { version: 2, ..piece(32) }, &[Column::Node]));
+        let held = lock(&cache.0);
+        assert_eq!(held.bytes, 28 << 20);
+    }
+}

@@ -267,8 +267,7 @@ fn push_pinned(values: &mut Values, id: ProfileId, pins: &BTreeSet<ProfileId>) {
 /// Facts that cannot be read are missing, as are those of a row without details.
 fn push_facts(values: &mut Values, json: Option<&str>) {
     if let Values::Texts(texts) = values {
-        let facts = json.and_then(|json| Facts::from_json(json.as_bytes(), &[]).ok());
-        texts.push(facts.and_then(|facts| facts.to_json_object()).as_deref());
+        texts.push(json.and_then(Facts::meta_object).as_deref());
     }
 }
 

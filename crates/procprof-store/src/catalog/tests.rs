@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::stored::Facts;
-use crate::{FunctionTable, FunctionValues};
+use crate::{Column, FunctionTable, FunctionValues, Order, RowQuery, Values};
 use procprof_profile::Meta;
+use std::collections::BTreeSet;
 
 fn row(number: u64) -> NewRow {
     let (seconds, id) = (number % 86_400, ProfileId(u128::from(number)));
@@ -107,4 +108,89 @@ fn names_that_no_profile_has_are_removed_when_many_came() {
     }
     let expected = [0, 1, 21, 22, 31].iter().flat_map(|number| (0..1000).map(move |at| format!("f{number}_{at}")));
     assert_eq!(found, expected.chain(["main".to_owned()]).collect());
+}
+
+/// All rows of a query as texts, sorted; `pause` is called between two batches.
+fn sorted(mut rows: Rows, mut pause: impl FnMut()) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    while let Some(batch) = rows.next(700).unwrap() {
+        let shown = |values: &Values, row: usize| match values {
+            Values::Ids(ids) => ids[row].to_string(),
+            Values::Integers(numbers) => numbers[row].to_string(),
+            Values::Texts(texts) => format!("{:?}", texts.get(row)),
+        };
+        found.extend((0..batch.rows).map(|row| batch.columns.iter().map(|values| shown(values, row)).collect()));
+        pause();
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn rows_from_memory_are_those_of_the_database_whatever_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = catalog(folder.path());
+    let mut state = 1_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let made = |number: u64| {
+        let mut row = row(number);
+        row.node = 1 + number / 86_400 + number % 3;
+        let meta = &mut row.facts.meta;
+        meta.labels = [("zone".to_owned(), format!("z{}", number % 4))].into();
+        meta.cluster = ["east", "west"][number as usize % 2].to_owned();
+        meta.trigger = ["schedule", "manual"][number as usize / 5000 % 2].to_owned();
+        row.facts.summary.top =
+            vec![crate::TopFunction { name: format!("f{}", number % 7), value: 1, caller: String::new() }];
+        row
+    };
+    let mut next = 9000;
+    assert!(catalog.insert_all(&(0..next).map(made).collect::<Vec<_>>()).unwrap().is_empty());
+    let columns: Vec<Column> = Column::ALL.into_iter().filter(|column| *column != Column::Facts).collect();
+    for round in 0..60 {
+        let some = random(3);
+        let filter = Filter {
+            nodes: if random(3) == 0 { vec![1 + random(3), 9] } else { Vec::new() },
+            types: if random(4) == 0 { vec![ProfileType::Cpu, ProfileType::Heap] } else { Vec::new() },
+            from: (random(3) == 0).then(|| Nanos(random(next) as i64)),
+            to: (random(3) == 0).then(|| Nanos(random(next) as i64)),
+            cluster: (random(4) == 0).then(|| "west".to_owned()),
+            labels: if random(4) == 0 { vec![("zone".to_owned(), "z1".to_owned())] } else { Vec::new() },
+            trigger: (random(4) == 0).then(|| "manual".to_owned()),
+            ..Filter::default()
+        };
+        let columns = if some == 0 { columns.clone() } else { vec![columns[random(21) as usize], Column::Node] };
+        let pins: BTreeSet<ProfileId> = (0..20).map(|_| ProfileId(random(next).into())).collect();
+        let query = |order| RowQuery { filter: filter.clone(), columns: columns.clone(), order };
+        let expected = sorted(catalog.rows(query(Order::NewestFirst), pins.clone()).unwrap(), || {});
+        let rows = catalog.rows(query(Order::Any), pins.clone()).unwrap();
+        // What changes meanwhile does not change them.
+        let found = sorted(rows, || match random(6) {
+            0 => {
+                catalog.insert(&made(next)).unwrap();
+                next += 1;
+            }
+            1 => {
+                catalog.remove(ProfileId(random(next).into())).unwrap();
+            }
+            2 => {
+                // The last one, whose `seq` is used again.
+                catalog.remove(ProfileId((next - 1).into())).unwrap();
+                catalog.insert(&made(next)).unwrap();
+                next += 1;
+            }
+            3 => catalog.put_functions(ProfileId(random(next).into()), None).unwrap(),
+            _ => {}
+        });
+        assert_eq!(found, expected, "{round}: {filter:?} {columns:?}");
+        let count = catalog.read("count", |reader| {
+            reader.query_row("SELECT sum(rows), (SELECT count(*) FROM profiles) FROM pieces", [], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+            })
+        });
+        let (by_pieces, count) = count.unwrap();
+        assert_eq!(by_pieces, count);
+    }
 }

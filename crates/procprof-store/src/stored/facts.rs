@@ -4,6 +4,7 @@
 //! {"meta":["#procprof:id=01930c5e-…","#procprof:node=10001",…],"start":1,"duration":2,"summary":{…}}
 //! ```
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
@@ -32,6 +33,13 @@ struct Json {
     summary: Summary,
 }
 
+/// A part of [`Json`].
+#[derive(Deserialize)]
+struct Comments<'a> {
+    #[serde(borrow)]
+    meta: Vec<Cow<'a, str>>,
+}
+
 impl Facts {
     /// The facts as JSON, without the thumbnail.
     pub(crate) fn to_json(&self) -> Result<String> {
@@ -52,9 +60,9 @@ impl Facts {
         Ok(Facts { meta, start: Nanos(json.start), duration: Nanos(json.duration), summary })
     }
 
-    /// The facts of `meta` as a JSON object of texts.
-    pub(crate) fn to_json_object(&self) -> Option<String> {
-        let comments = self.meta.to_comments();
+    /// The facts of `meta` in what [`Facts::to_json`] wrote, as a JSON object of texts. `None` if it cannot be read.
+    pub(crate) fn meta_object(json: &str) -> Option<String> {
+        let comments = serde_json::from_str::<Comments<'_>>(json).ok()?.meta;
         let facts = comments.iter().filter_map(|comment| comment.split_once(':')?.1.split_once('='));
         serde_json::to_string(&facts.collect::<BTreeMap<_, _>>()).ok()
     }

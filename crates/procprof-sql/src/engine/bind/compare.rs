@@ -32,7 +32,8 @@ impl Binder<'_> {
             _ if bound.kind.arrow() == kind.arrow() && !needs_cut(bound.kind, kind) => {
                 Ok(Bound { kind, ..bound.clone() })
             }
-            (SqlType::Logical, SqlType::Integer) | (SqlType::Integer, SqlType::Double { .. })
+            (SqlType::Logical, SqlType::Integer)
+            | (SqlType::Integer, SqlType::Double { .. } | SqlType::Decimal { kept: 0, .. })
                 if bound.constant.is_none() =>
             {
                 Ok(native(kind))
