@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
+use procprof_profile::format::is_packed;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::Config;
+
+/// The largest unpacked profile that is not unpacked again.
+const KEPT_MAX: u64 = 1 << 20;
 
 /// Bytes and profiles on their way in.
 #[derive(Clone, Debug, Default)]
@@ -133,25 +137,39 @@ impl Reserved {
         self.unpacked_max
     }
 
-    /// The unpacked size of a complete profile, found by unpacking it and keeping nothing.
+    /// The unpacked size of a complete profile, found by unpacking it, and what a small one unpacks to, which must be
+    /// dropped where it would wait for its room.
     ///
     /// Broken gzip has the size up to the broken place, which the decoder finds.
     ///
     /// # Errors
     /// [`Full::Unpacked`], as soon as it is known.
-    pub(super) fn measure(&self, bytes: &Bytes) -> Result<u64, Full> {
+    pub(super) fn measure(&self, bytes: &Bytes) -> Result<(u64, Option<Bytes>), Full> {
         let within = |size: u64| {
             if size > self.unpacked_max { Err(Full::Unpacked { limit: self.unpacked_max }) } else { Ok(size) }
         };
         if !bytes.starts_with(&[0x1f, 0x8b]) {
-            return within(bytes.len() as u64);
+            return within(bytes.len() as u64).map(|size| (size, None));
         }
         let mut unpacker = MultiGzDecoder::new(bytes.as_ref());
-        let (mut piece, mut size) = (vec![0; 64 << 10], 0);
-        while let Ok(count @ 1..) = unpacker.read(&mut piece) {
-            size = within(size + count as u64)?;
+        let mut kept = Vec::with_capacity((bytes.len() * 4).min(KEPT_MAX as usize));
+        let Ok(size) = unpacker.by_ref().take(KEPT_MAX).read_to_end(&mut kept) else {
+            return within(kept.len() as u64).map(|size| (size, None));
+        };
+        let (mut piece, mut size) = (vec![0; 64 << 10], within(size as u64)?);
+        loop {
+            match unpacker.read(&mut piece) {
+                // One layer is unpacked; the decoder refuses another.
+                Ok(0) if size < KEPT_MAX && !is_packed(&kept) => return Ok((size, Some(kept.into()))),
+                Ok(0) | Err(_) => return Ok((size, None)),
+                Ok(count) => size = within(size + count as u64)?,
+            }
         }
-        Ok(size)
+    }
+
+    /// Takes room for so many bytes in all, if it is there; whether it is.
+    pub(super) fn reach_at_once(&self, bytes: u64) -> bool {
+        self.grow(bytes.saturating_sub(self.held())).is_ok()
     }
 
     /// Takes room for so many bytes in all, which may wait for others to be done with theirs.

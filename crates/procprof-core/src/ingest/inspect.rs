@@ -32,7 +32,7 @@ pub struct Inspected {
 /// The file is too large, is no profile, or the child came to no end with it.
 pub async fn inspect(ingest: &Ingest, bytes: Bytes, reserved: Arc<Reserved>) -> Result<Vec<Inspected>, IngestError> {
     let (own, whole) = (Arc::clone(&reserved), bytes.clone());
-    let size = on_thread(move || own.measure(&whole)).await??;
+    let (size, _) = on_thread(move || own.measure(&whole)).await??;
     reserved.reach(size.max(bytes.len() as u64), ROOM_WAIT).await?;
     let meta =
         Meta { id: Some(ProfileId(uuid::Uuid::now_v7().as_u128())), trigger: "open".to_owned(), ..Meta::default() };

@@ -174,8 +174,14 @@ async fn take(ingest: &Ingest, incoming: IncomingProfile) -> Result<Vec<Entry>, 
         IncomingData::Encoded(bytes, requested) => {
             let (own, whole) = (Arc::clone(&reserved), bytes.clone());
             let length = bytes.len() as u64;
-            let size = on_thread(move || own.measure(&whole)).await??;
-            reserved.reach(size.max(length), ROOM_WAIT).await?;
+            let (size, unpacked) = on_thread(move || own.measure(&whole)).await??;
+            let bytes = if reserved.reach_at_once(size.max(length)) {
+                unpacked.unwrap_or(bytes)
+            } else {
+                drop(unpacked);
+                reserved.reach(size.max(length), ROOM_WAIT).await?;
+                bytes
+            };
             (prepare_received(ingest, PrepareRequest { requested, ..request }, bytes, size, &hints).await?, length)
         }
         IncomingData::Decoded(decoded, length) => (vec![prepare_own(ingest, request, *decoded, &hints).await?], length),

@@ -2,8 +2,8 @@
 //! graph; and what all its functions take. Like the reports, the last three leave out allocator frames at the leaf.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
+use foldhash::{HashMap, HashSet};
 use procprof_profile::{FunctionId, LabelValue, LocationId, Profile};
 use procprof_report::frames_at;
 use procprof_store::{FunctionTable, FunctionValues, Summary, TopFunction, Total};
@@ -78,7 +78,7 @@ struct LocationNames<'a> {
 impl<'a> LocationNames<'a> {
     fn new(profile: &'a Profile) -> LocationNames<'a> {
         let mut own = LocationNames { names: Vec::new(), places: Vec::new(), ends: Vec::new() };
-        let mut known: HashMap<&str, u32> = HashMap::new();
+        let mut known: HashMap<&str, u32> = HashMap::default();
         let mut place = |name: &'a str, names: &mut Vec<&'a str>| {
             *known.entry(name).or_insert_with(|| {
                 names.push(name);
@@ -111,7 +111,13 @@ impl<'a> LocationNames<'a> {
 fn threads(profile: &Profile) -> u64 {
     let of = |key: &str| {
         let labels = profile.samples().flat_map(|sample| sample.labels);
-        let values = labels.filter(|label| profile.string(label.key) == key).map(|label| match label.value {
+        // Keys of labels are few, and their texts are compared once in a row.
+        let mut last = None;
+        let mut is_wanted = |id| match last {
+            Some((known, is_wanted)) if known == id => is_wanted,
+            _ => last.insert((id, profile.string(id) == key)).1,
+        };
+        let values = labels.filter(|label| is_wanted(label.key)).map(|label| match label.value {
             LabelValue::Text(text) => (Some(text), 0),
             LabelValue::Number(number, _) => (None, number),
         });
@@ -127,7 +133,7 @@ fn threads(profile: &Profile) -> u64 {
 fn top(profile: &Profile) -> Vec<TopFunction> {
     let column = profile.default_sample_type();
     let callers = Callers::new(profile);
-    let mut functions: HashMap<Option<&str>, Leaf<'_>> = HashMap::new();
+    let mut functions: HashMap<Option<&str>, Leaf<'_>> = HashMap::default();
     for sample in profile.samples() {
         let value = sample.values.get(column).copied().unwrap_or(0);
         let name = sample.stack.first().and_then(|leaf| leaf_name(profile, *leaf));
@@ -166,26 +172,41 @@ impl Leaf<'_> {
 }
 
 /// The functions of the program at each location, innermost first, and whether the innermost frame is none of these.
-struct Callers<'a>(Vec<(Vec<&'a str>, bool)>);
+struct Callers<'a> {
+    names: Vec<&'a str>,
+    /// The end of each location's names, and whether its innermost frame is shared code or has no name.
+    ends: Vec<(usize, bool)>,
+}
 
 impl<'a> Callers<'a> {
     fn new(profile: &'a Profile) -> Callers<'a> {
-        let at = |index: usize| {
-            let id = LocationId(index as u32);
-            let own = frames_at(profile, id).filter(|(_, is_shared)| !is_shared).map(|(name, _)| name).collect();
-            (own, frames_at(profile, id).next().is_none_or(|(_, is_shared)| is_shared))
-        };
-        Callers((0..profile.locations().len()).map(at).collect())
+        let mut own = Callers { names: Vec::new(), ends: Vec::with_capacity(profile.locations().len()) };
+        for index in 0..profile.locations().len() {
+            let mut innermost = None;
+            for (name, is_shared) in frames_at(profile, LocationId(index as u32)) {
+                innermost.get_or_insert(is_shared);
+                if !is_shared {
+                    own.names.push(name);
+                }
+            }
+            own.ends.push((own.names.len(), innermost.unwrap_or(true)));
+        }
+        own
+    }
+
+    fn at(&self, location: LocationId) -> &[&'a str] {
+        let index = location.index();
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before].0);
+        &self.names[start..self.ends[index].0]
     }
 
     fn is_shared(&self, location: LocationId) -> bool {
-        self.0[location.index()].1
+        self.ends[location.index()].1
     }
 
     /// The innermost function of the program in a stack other than its leaf.
     fn of(&self, stack: &[LocationId], leaf: Option<&str>) -> Option<&'a str> {
-        let own = stack.iter().flat_map(|location| &self.0[location.index()].0);
-        own.copied().find(|name| Some(*name) != leaf)
+        stack.iter().flat_map(|location| self.at(*location)).copied().find(|name| Some(*name) != leaf)
     }
 }
 

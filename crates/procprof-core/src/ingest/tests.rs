@@ -239,7 +239,7 @@ fn packed(bytes: usize) -> Bytes {
 
 /// Takes room for a profile without waiting for any.
 async fn admit(place: &Reserved, profile: &Bytes) -> Result<u64, Full> {
-    let size = place.measure(profile)?;
+    let (size, _) = place.measure(profile)?;
     place.reach(size, Duration::ZERO).await.map(|()| size)
 }
 

@@ -4,7 +4,7 @@
 //! profile, so that similar profiles look similar. The frames with which nearly all stacks begin distinguish nothing
 //! and are left out.
 
-use procprof_profile::{LocationId, Profile};
+use procprof_profile::{FunctionId, LocationId, Profile};
 
 use super::summary::name;
 
@@ -24,8 +24,10 @@ type Path = ([u8; DEPTH], i64);
 pub(crate) fn draw(profile: &Profile) -> Vec<u8> {
     let column = profile.default_sample_type();
     let samples = profile.samples().take(SAMPLES_MAX);
+    let functions: Vec<u8> =
+        (0..profile.functions().len()).map(|index| colour(name(profile, FunctionId(index as u32)))).collect();
     let mut paths: Vec<Path> = samples
-        .map(|sample| (colours(profile, sample.stack), sample.values.get(column).copied().unwrap_or(0)))
+        .map(|sample| (colours(profile, &functions, sample.stack), sample.values.get(column).copied().unwrap_or(0)))
         .filter(|(_, value)| *value > 0)
         .collect();
     paths.sort_unstable();
@@ -47,14 +49,14 @@ pub(crate) fn draw(profile: &Profile) -> Vec<u8> {
     thumbnail
 }
 
-/// The colours of a stack from the root, zero behind its leaf.
-fn colours(profile: &Profile, stack: &[LocationId]) -> [u8; DEPTH] {
+/// The colours of a stack from the root, zero behind its leaf, by those of functions.
+fn colours(profile: &Profile, functions: &[u8], stack: &[LocationId]) -> [u8; DEPTH] {
     let mut colours = [0; DEPTH];
     let frames = stack.iter().rev().flat_map(|location| {
         let lines = profile.lines(*location);
         // A location without symbols is still a frame.
         let unknown = lines.is_empty().then_some(1);
-        lines.iter().rev().map(|line| colour(name(profile, line.function))).chain(unknown)
+        lines.iter().rev().map(|line| functions[line.function.index()]).chain(unknown)
     });
     for (slot, colour) in colours.iter_mut().zip(frames) {
         *slot = colour;

@@ -215,6 +215,11 @@ pub fn detect(bytes: &[u8]) -> Option<&'static str> {
     FORMATS.iter().find(|format| (format.detect)(&bytes) == Detect::Yes).map(|format| format.name)
 }
 
+/// Whether these bytes are packed, by the first of them: decoders unpack one layer, and refuse another.
+pub fn is_packed(bytes: &[u8]) -> bool {
+    Packing::from_first_bytes(bytes).is_some()
+}
+
 fn unpacked<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
     if let Some(packing) = Packing::from_first_bytes(bytes) {
         return packing.unpack(bytes, limits.unpacked_bytes).map(Cow::Owned);
