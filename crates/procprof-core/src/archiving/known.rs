@@ -120,8 +120,8 @@ impl KnownParts {
         known.failed = None;
     }
 
-    /// The parts of the hours from that of a moment to that of another one, and of their days; and those that are rolled
-    /// up.
+    /// The parts of the hours from that of a moment to that of another one, and of their days; and which of these are
+    /// rolled up.
     ///
     /// # Errors
     /// The storage's.

@@ -238,7 +238,7 @@ impl ScalarUDFImpl for Function {
     }
 }
 
-/// The different texts of the only argument that is not the same in all rows: a function has one value for each of them.
+/// The different texts of the only argument that is not the same in all rows: a function has one value for each text.
 struct Repeated {
     /// The first row with each, and the number of rows.
     firsts: Vec<(usize, usize)>,

@@ -33,3 +33,16 @@ pub(super) fn folded(text: &str, collation: Collation) -> Cow<'_, str> {
         Collation::General => Cow::Owned(text.chars().map(weight).collect()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_ascii_letters_only_have_another_weight() {
+        for character in (0..128).map(char::from) {
+            assert_eq!(weight(character), character.to_ascii_uppercase());
+        }
+        assert_eq!(key("a\u{e4} ", Collation::General), key("Aa", Collation::General));
+    }
+}

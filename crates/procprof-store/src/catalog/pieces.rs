@@ -1,8 +1,8 @@
 //! Columns of rows in memory, so that statements over many rows do not step through the database row by row.
 //!
 //! Rows are cut into pieces by `seq`, and columns are kept by piece. The database has the version of each piece, which
-//! triggers change with any of its rows: a snapshot knows by it which columns in memory are those of its rows, and reads
-//! the others.
+//! triggers change with any of its rows: by it a snapshot knows which columns in memory are those of its rows, and it
+//! reads the others.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -221,7 +221,8 @@ impl PieceWalk {
             if self.begun.as_ref().is_none_or(|begun| begun.taken == begun.rows.len()) {
                 let Some(piece) = self.left.pop_front() else { return Ok(RowBatch::default()) };
                 let columns = self.cache.columns(reader, piece, &self.columns)?;
-                let rows = Rows { columns: &self.columns, values: &columns, rows: piece.rows }.selected(&query.filter);
+                let rows =
+                    PieceRows { columns: &self.columns, values: &columns, rows: piece.rows }.selected(&query.filter);
                 self.begun = Some(Begun { columns, rows, taken: 0 });
             }
             let Some(begun) = &mut self.begun else { continue };
@@ -251,9 +252,9 @@ impl PieceWalk {
 /// The pieces that may have rows of a time, in their order.
 fn pieces(reader: &Connection, filter: &Filter) -> rusqlite::Result<VecDeque<Piece>> {
     let from = filter.from.map_or(i64::MIN, |from| from.0);
-    let to = filter.to.map_or(i64::MAX, |to| to.0);
+    let to = filter.to.map(|to| to.0);
     let mut statement = reader.prepare_cached(
-        "SELECT piece, version, rows FROM pieces WHERE most >= ?1 AND (least < ?2 OR ?2 = 9223372036854775807) ORDER BY piece",
+        "SELECT piece, version, rows FROM pieces WHERE most >= ?1 AND (?2 IS NULL OR least < ?2) ORDER BY piece",
     )?;
     let rows = statement.query_map(params![from, to], |row| {
         Ok(Piece { number: row.get(0)?, version: row.get(1)?, rows: row.get::<_, u32>(2)? as usize })
@@ -275,13 +276,13 @@ fn columns_of(filter: &Filter) -> impl Iterator<Item = Column> {
 }
 
 /// Rows of a piece with the columns that a filter is about.
-struct Rows<'a> {
+struct PieceRows<'a> {
     columns: &'a [Column],
     values: &'a [Arc<Values>],
     rows: usize,
 }
 
-impl Rows<'_> {
+impl PieceRows<'_> {
     /// The rows that a filter lets through, ascending.
     fn selected(&self, filter: &Filter) -> Vec<u32> {
         let mut rows: Vec<u32> = (0..self.rows as u32).collect();

@@ -12,8 +12,9 @@ pub(crate) const VERSION: i64 = 9;
 /// `facts` is the JSON of the file's header, from which entries are read; `samples`, `totals` (JSON), `top_function`
 /// and `threads` are of its summary; `total` is the sum of the sample type that is shown, `instance` the start of the
 /// process, each 0 where it is unknown. `labels` is `\nkey=value\n…\n`, `words` the lower-case text that is searched.
-/// `lost` is -1 where it is unknown. `functions` is their number or why there are none ([`Known`](super::functions::Known)); `function_heads` and
-/// `function_rests` have them, packed, with names by their ids in `names`.
+/// `lost` is -1 where it is unknown. `functions` is their number or why there are none
+/// ([`Known`](super::functions::Known)); `function_heads` and `function_rests` have them, packed, with names by their
+/// ids in `names`.
 /// `pieces` has what [`PIECE_ROWS`] neighbours by `seq` have in common: a `version` that only this state of them has,
 /// their number, and moments between which they were completed.
 /// The columns to filter lists by, except `words`, are in `by_time`, so that rows that do not match are skipped without

@@ -177,11 +177,11 @@ impl Values {
     }
 }
 
-/// Texts of a column: a list of different or repeated ones, and which of them each row has.
+/// Texts of a column: a list of texts, and the place of each row's text in it.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     list: Arc<TextList>,
-    /// The place of each row's in the list; `None` if they are in the order of the rows.
+    /// The place of each row's text in the list; `None` if they are in the order of the rows.
     places: Option<Vec<u32>>,
 }
 

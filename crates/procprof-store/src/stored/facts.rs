@@ -4,7 +4,6 @@
 //! {"meta":["#procprof:id=01930c5e-…","#procprof:node=10001",…],"start":1,"duration":2,"summary":{…}}
 //! ```
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
@@ -35,9 +34,8 @@ struct Json {
 
 /// A part of [`Json`].
 #[derive(Deserialize)]
-struct Comments<'a> {
-    #[serde(borrow)]
-    meta: Vec<Cow<'a, str>>,
+struct Comments {
+    meta: Vec<String>,
 }
 
 impl Facts {
@@ -62,7 +60,7 @@ impl Facts {
 
     /// The facts of `meta` in what [`Facts::to_json`] wrote, as a JSON object of texts. `None` if it cannot be read.
     pub(crate) fn meta_object(json: &str) -> Option<String> {
-        let comments = serde_json::from_str::<Comments<'_>>(json).ok()?.meta;
+        let comments = serde_json::from_str::<Comments>(json).ok()?.meta;
         let facts = comments.iter().filter_map(|comment| comment.split_once(':')?.1.split_once('='));
         serde_json::to_string(&facts.collect::<BTreeMap<_, _>>()).ok()
     }
