@@ -243,6 +243,23 @@ async fn admit(place: &Reserved, profile: &Bytes) -> Result<u64, Full> {
     place.reach(size, Duration::ZERO).await.map(|()| size)
 }
 
+#[test]
+fn what_a_small_profile_unpacks_to_is_kept_unless_the_decoder_must_see_it_packed() {
+    let place = Budget::default().enter(&Config::defaults()).unwrap();
+    let unpacked = |bytes: &Bytes| place.measure(bytes).unwrap();
+    assert_eq!(unpacked(&packed(1000)), (1000, Some(vec![0; 1000].into())));
+    assert_eq!(unpacked(&packed((1 << 20) - 1)).1.map(|kept| kept.len()), Some((1 << 20) - 1));
+    assert_eq!(unpacked(&packed(1 << 20)), (1 << 20, None));
+    assert_eq!(unpacked(&packed((1 << 20) + 1)), ((1 << 20) + 1, None));
+    // Broken, plain, and packed twice.
+    assert_eq!(unpacked(&packed(1000).slice(..15)).1, None);
+    assert_eq!(unpacked(&Bytes::from_static(b"plain")), (5, None));
+    let inner = packed(1000);
+    let mut twice = GzEncoder::new(Vec::new(), Compression::fast());
+    twice.write_all(&inner).unwrap();
+    assert_eq!(unpacked(&twice.finish().unwrap().into()), (inner.len() as u64, None));
+}
+
 #[tokio::test]
 async fn room_is_taken_by_unpacked_size() {
     let mut config = Config::defaults();
