@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use procprof_profile::{Meta, Nanos, ProfileId};
 use procprof_store::{
-    Column, Filter, NewProfile, Order, PageRequest, RetentionLimits, RowQuery, Store, StoreOptions, Summary,
+    Column, Encoded, Filter, NewProfile, Order, PageRequest, RetentionLimits, RowQuery, Store, StoreOptions, Summary,
     TopFunction, Total,
 };
 
@@ -69,7 +69,7 @@ fn fill(data: &Path, count: u64) {
             store
                 .put(NewProfile {
                     meta,
-                    encoded: &encoded,
+                    encoded: Encoded::Received(&encoded),
                     summary: summary(),
                     functions: None,
                     start: Nanos(start),

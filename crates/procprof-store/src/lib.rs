@@ -69,5 +69,5 @@ pub use store::{
     ImportItem, ImportOptions, ImportReport, NOT_A_NAME, Opened, Rebuilt, Reconciled, RetainReport, Store,
 };
 pub use stored::{
-    Entry, Format, FunctionTable, FunctionValues, NewProfile, Summary, TopFunction, Total, content_id, page,
+    Encoded, Entry, Format, FunctionTable, FunctionValues, NewProfile, Summary, TopFunction, Total, content_id, page,
 };

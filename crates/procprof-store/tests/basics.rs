@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use procprof_profile::{Meta, Nanos};
-use procprof_store::{Error, Filter, Format, NewProfile, PageRequest, Store, StoreOptions};
+use procprof_store::{Encoded, Error, Filter, Format, NewProfile, PageRequest, Store, StoreOptions};
 
 use crate::support::{SECOND, START, all, cpu, files, id, meta, open, pprof, put, put_meta, summary};
 
@@ -80,7 +80,7 @@ fn what_cannot_be_stored_leaves_nothing() {
     let attempt = |meta: &Meta, encoded: &[u8]| {
         let new = NewProfile {
             meta: meta.clone(),
-            encoded,
+            encoded: Encoded::Received(encoded),
             summary: summary("f"),
             functions: None,
             start: Nanos(START),

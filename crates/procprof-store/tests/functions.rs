@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 use procprof_store::{
-    Column, Filter, FunctionColumn, FunctionNames, FunctionQuery, FunctionTable, FunctionValues, NewProfile, Order,
-    Store, Uncovered, Values,
+    Column, Encoded, Filter, FunctionColumn, FunctionNames, FunctionQuery, FunctionTable, FunctionValues, NewProfile,
+    Order, Store, Uncovered, Values,
 };
 
 use crate::support::{SECOND, START, id, meta, open, pprof, put, summary};
@@ -23,8 +23,14 @@ fn put_with(store: &Store, number: u128, node: u64, functions: FunctionTable) {
     let meta = meta(number, node, "cpu", start);
     let encoded = pprof(&meta, 0);
     let (start, duration) = (Nanos(start), Nanos(0));
-    let new =
-        NewProfile { meta, encoded: &encoded, summary: summary("f"), functions: Some(functions), start, duration };
+    let new = NewProfile {
+        meta,
+        encoded: Encoded::Received(&encoded),
+        summary: summary("f"),
+        functions: Some(functions),
+        start,
+        duration,
+    };
     store.put(new).unwrap();
 }
 
@@ -188,7 +194,16 @@ fn functions_go_with_their_profile_and_change_with_its_content() {
     let encoded = pprof(&meta, 50);
     let functions = Some(table(1000, vec![values("named", 1000, 1000)]));
     let (start, duration) = (Nanos(START + 2 * SECOND), Nanos(0));
-    store.replace(NewProfile { meta, encoded: &encoded, summary: summary("f"), functions, start, duration }).unwrap();
+    store
+        .replace(NewProfile {
+            meta,
+            encoded: Encoded::Received(&encoded),
+            summary: summary("f"),
+            functions,
+            start,
+            duration,
+        })
+        .unwrap();
     let filter = Filter { nodes: vec![10002], ..Filter::default() };
     assert_eq!(rows(&store, FunctionQuery { filter, ..Default::default() }, 9), [row(2, "named", 1000, 1000)]);
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use procprof_profile::{Meta, Nanos};
 use procprof_store::{
-    Entry, Error, ErrorFilter, ErrorKind, Format, ImportItem, ImportOptions, ImportReport, NewProfile, PageRequest,
-    Store, StoreOptions, content_id,
+    Encoded, Entry, Error, ErrorFilter, ErrorKind, Format, ImportItem, ImportOptions, ImportReport, NewProfile,
+    PageRequest, Store, StoreOptions, content_id,
 };
 
 use crate::support::{START, all, files, gzip, open, pprof, summary};
@@ -26,7 +26,7 @@ fn ingest(store: &Store, seen: &mut Vec<String>, item: &ImportItem<'_>) -> Resul
         ..Meta::default()
     };
     let new = NewProfile {
-        encoded: &pprof(&meta, 0),
+        encoded: Encoded::Received(&pprof(&meta, 0)),
         meta,
         summary: summary("main"),
         functions: None,

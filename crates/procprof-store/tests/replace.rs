@@ -1,7 +1,7 @@
 //! A stored profile gets a better content under its old name.
 
 use procprof_profile::Nanos;
-use procprof_store::{CacheKey, Error, NewProfile};
+use procprof_store::{CacheKey, Encoded, Error, NewProfile};
 
 use crate::support::{SECOND, START, all, files, id, meta, open, pprof, put, summary};
 
@@ -20,7 +20,7 @@ fn a_better_content_takes_the_place_of_the_old_one() {
         let encoded = pprof(&meta, 500);
         let new = NewProfile {
             meta,
-            encoded: &encoded,
+            encoded: Encoded::Received(&encoded),
             summary: summary("named"),
             functions: None,
             start: Nanos(start),

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use procprof_profile::{Meta, Nanos, ProfileId, ProfileType};
 use procprof_store::{
-    Entry, Filter, NewProfile, PageRequest, Result, Store, StoreOptions, Summary, TopFunction, Total,
+    Encoded, Entry, Filter, NewProfile, PageRequest, Result, Store, StoreOptions, Summary, TopFunction, Total,
 };
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
@@ -91,7 +91,7 @@ pub(crate) fn put_meta(store: &Store, meta: Meta, start: i64, padding: usize) ->
     let encoded = pprof(&meta, padding);
     store.put(NewProfile {
         meta,
-        encoded: &encoded,
+        encoded: Encoded::Received(&encoded),
         summary: summary("hot_70"),
         functions: None,
         start: Nanos(start),

@@ -220,7 +220,7 @@ mod tests {
 
     use procprof_archive::{ObjectFolder, ReadLimits};
     use procprof_profile::{Meta, ProfileBuilder, ProfileType, format};
-    use procprof_store::{NewProfile, StoreOptions, Summary};
+    use procprof_store::{Encoded, NewProfile, StoreOptions, Summary};
 
     use super::*;
 
@@ -244,7 +244,7 @@ mod tests {
         let encoded = format::pprof::encode_gzip(&builder.finish().unwrap()).unwrap();
         let new = NewProfile {
             meta,
-            encoded: &encoded,
+            encoded: Encoded::Received(&encoded),
             summary: Summary::default(),
             functions: None,
             start,

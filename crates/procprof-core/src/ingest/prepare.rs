@@ -34,6 +34,8 @@ pub(crate) struct PreparedProfile {
     pub(crate) functions: FunctionTable,
     /// gzip'd pprof with the facts inside.
     pub(crate) encoded: Vec<u8>,
+    /// Whether this process encoded it.
+    pub(crate) is_own: bool,
 }
 
 /// Why bytes are not taken in, whenever they come.
@@ -138,6 +140,6 @@ impl PrepareRequest {
             facts::write(profile, &mut self.meta, self.window, self.arrived).map_err(failed)?;
         let (summary, functions) = summary::summarize(&profile);
         let encoded = format::pprof::encode_gzip(&profile).map_err(failed)?;
-        Ok(PreparedProfile { meta: self.meta, start, duration, summary, functions, encoded })
+        Ok(PreparedProfile { meta: self.meta, start, duration, summary, functions, encoded, is_own: true })
     }
 }

@@ -181,6 +181,7 @@ fn read_output(answer: &[u8]) -> Option<Result<(ChildOutput, &[u8]), Refusal>> {
         summary: Summary { thumbnail: head.thumbnail, ..head.summary },
         functions: head.functions,
         encoded: encoded.to_vec(),
+        is_own: false,
     };
     let unnamed = head.unnamed.into_iter().map(Addr).collect();
     Some(Ok((ChildOutput { made, used: head.used, resolved: head.resolved, unnamed }, rest)))
@@ -258,7 +259,7 @@ fn prepare_profile(
     unnamed.sort_unstable();
     unnamed.dedup();
     unnamed.truncate(UNNAMED_MAX);
-    let PreparedProfile { meta, start, duration, summary, functions, encoded } = request.finish(profile)?;
+    let PreparedProfile { meta, start, duration, summary, functions, encoded, .. } = request.finish(profile)?;
     let (meta, thumbnail) = (meta.to_comments(), summary.thumbnail.clone());
     let length = encoded.len() as u64;
     Ok((

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use procprof_process::Identity;
 use procprof_profile::{Addr, LocationId, Mapping, MappingId, Meta, Profile, ProfileId};
-use procprof_store::{Entry, NewProfile};
+use procprof_store::{Encoded, Entry, NewProfile};
 use procprof_symbolize::{MappingOutcome, Outcome, Reason, Sources, WantedFile, WantedShare, symbolize_profile};
 
 use super::Ingest;
@@ -195,8 +195,9 @@ pub(super) fn with_prepared(
     made: PreparedProfile,
     keep: impl FnOnce(NewProfile<'_>) -> procprof_store::Result<Entry>,
 ) -> procprof_store::Result<Entry> {
-    let PreparedProfile { meta, start, duration, summary, functions, encoded } = made;
-    keep(NewProfile { meta, encoded: &encoded, summary, functions: Some(functions), start, duration })
+    let PreparedProfile { meta, start, duration, summary, functions, encoded, is_own } = made;
+    let encoded = if is_own { Encoded::Own(&encoded) } else { Encoded::Received(&encoded) };
+    keep(NewProfile { meta, encoded, summary, functions: Some(functions), start, duration })
 }
 
 /// Has a profile named by the node's own page where names are still missing: the page is queried here, the names are

@@ -7,7 +7,7 @@ use std::time::Instant;
 use mysql_async::prelude::Queryable;
 use procprof_profile::format::pprof::encode_gzip;
 use procprof_profile::{Meta, Nanos, ProfileBuilder, ProfileId, ProfileType};
-use procprof_store::{FunctionTable, FunctionValues, NewProfile, Store, StoreOptions, Summary, Total};
+use procprof_store::{Encoded, FunctionTable, FunctionValues, NewProfile, Store, StoreOptions, Summary, Total};
 
 use super::peers::{DuckDbAnswer, duckdb};
 use super::{Measured, client_of, least, raw::Raw, server_in};
@@ -101,7 +101,14 @@ fn fill(data: &Path, profiles: u64) {
             ..Summary::default()
         };
         let (start, duration) = (Nanos(completed.0 - 10_000_000_000), Nanos(10_000_000_000));
-        let new = NewProfile { meta, encoded: &encoded, summary, functions: Some(functions), start, duration };
+        let new = NewProfile {
+            meta,
+            encoded: Encoded::Received(&encoded),
+            summary,
+            functions: Some(functions),
+            start,
+            duration,
+        };
         store.put(new).unwrap();
     }
     println!("{profiles} profiles of {FUNCTIONS} functions put in {:.1} s", began.elapsed().as_secs_f64());

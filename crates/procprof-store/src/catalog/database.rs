@@ -5,6 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{broken, failed};
@@ -114,6 +115,7 @@ pub(crate) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES)?;
     connection.set_prepared_statement_cache_capacity(32);
+    keep_plans(&connection)?;
     Ok(connection)
 }
 
@@ -121,5 +123,12 @@ pub(crate) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(Duration::from_secs(5))?;
+    keep_plans(&connection)?;
     Ok(connection)
+}
+
+/// SQLite is built with `SQLITE_ENABLE_STAT4`, so that other bound values would have a cached statement planned again,
+/// by statistics that the catalog does not have.
+fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }

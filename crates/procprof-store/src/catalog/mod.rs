@@ -135,7 +135,7 @@ impl Catalog {
 
     /// Adds the row of a file just written. A row of that name belongs to a file that was removed from outside, and is
     /// replaced.
-    pub(crate) fn insert(&self, row: &NewRow) -> Result<()> {
+    pub(crate) fn insert(&self, row: &NewRow<'_>) -> Result<()> {
         let json = row.json()?;
         self.write_named("add", |transaction, names| {
             remove_file(transaction, row.node, &row.file)?;
@@ -144,7 +144,7 @@ impl Catalog {
     }
 
     /// Adds rows in one transaction. Returns those that could not be added because their id or file is there already.
-    pub(crate) fn insert_all<'a>(&self, rows: &'a [NewRow]) -> Result<Vec<&'a NewRow>> {
+    pub(crate) fn insert_all<'a, 'b>(&self, rows: &'a [NewRow<'b>]) -> Result<Vec<&'a NewRow<'b>>> {
         let json: Vec<Json> = rows.iter().map(NewRow::json).collect::<Result<_>>()?;
         self.write_named("add", |transaction, names| {
             let mut refused = Vec::new();

@@ -1,5 +1,7 @@
 //! Rows of the catalog, written and read.
 
+use std::borrow::Cow;
+
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 use rusqlite::{Connection, Row, Transaction, params};
 
@@ -9,14 +11,14 @@ use crate::{Entry, Error, Format, FunctionTable, Result};
 
 /// One row to be written.
 #[derive(Clone, Debug)]
-pub(crate) struct NewRow {
+pub(crate) struct NewRow<'a> {
     pub(crate) id: ProfileId,
     pub(crate) node: u64,
     pub(crate) file: String,
     pub(crate) bytes: u64,
-    pub(crate) facts: Facts,
+    pub(crate) facts: Cow<'a, Facts>,
     /// What its functions take, if that is known.
-    pub(crate) functions: Option<FunctionTable>,
+    pub(crate) functions: Option<Cow<'a, FunctionTable>>,
 }
 
 /// The JSON columns of a row.
@@ -25,11 +27,17 @@ pub(super) struct Json {
     totals: String,
 }
 
-impl NewRow {
+impl NewRow<'_> {
     pub(super) fn json(&self) -> Result<Json> {
         let totals = serde_json::to_string(&self.facts.summary.totals)
             .map_err(|error| Error::malformed("totals", error.to_string()))?;
         Ok(Json { facts: self.facts.to_json()?, totals })
+    }
+
+    /// The entry that is read from the catalog once the row is there.
+    pub(crate) fn entry(self) -> Result<Entry> {
+        let completed = self.facts.completed();
+        entry(self.id, self.node, self.file, completed, self.bytes, self.facts.into_owned())
     }
 }
 
@@ -53,7 +61,7 @@ pub(super) fn remove_file(connection: &Connection, node: u64, file: &str) -> rus
 pub(super) fn insert(
     transaction: &Transaction<'_>,
     names: &mut Names,
-    row: &NewRow,
+    row: &NewRow<'_>,
     json: &Json,
 ) -> rusqlite::Result<bool> {
     let (meta, summary) = (&row.facts.meta, &row.facts.summary);
@@ -80,7 +88,7 @@ pub(super) fn insert(
         summary.shown(meta).map_or(0, |total| total.value),
         meta.instance_start.map_or(0, |start| start.0),
         summary.threads.cast_signed(),
-        functions::known(row.functions.as_ref(), has_samples).number(),
+        functions::known(row.functions.as_deref(), has_samples).number(),
         meta.engine,
         meta.lost.and_then(|lost| i64::try_from(lost).ok()).unwrap_or(-1),
     ])?;
@@ -97,11 +105,11 @@ pub(super) fn insert(
     let mut details =
         transaction.prepare_cached("INSERT INTO profile_details (seq, words, facts, strip) VALUES (?, ?, ?, ?)")?;
     details.execute(params![seq, words.to_lowercase(), json.facts, summary.thumbnail])?;
-    functions::insert_known(transaction, names, seq, row.functions.as_ref())?;
+    functions::insert_known(transaction, names, seq, row.functions.as_deref())?;
     Ok(true)
 }
 
-fn row_type(row: &NewRow) -> ProfileType {
+fn row_type(row: &NewRow<'_>) -> ProfileType {
     let named = || FileName::parse(&row.file).map(|name| name.profile_type);
     row.facts.meta.profile_type.clone().or_else(named).unwrap_or_else(|| ProfileType::Other("other".to_owned()))
 }
@@ -153,23 +161,27 @@ pub(super) fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
 
 impl Raw {
     pub(super) fn entry(self) -> Result<Entry> {
-        let wrong = |why: String| Error::CatalogRow { id: self.id, why };
-        let facts = Facts::from_json(self.facts.as_bytes(), &self.strip).map_err(|error| wrong(error.to_string()))?;
-        let name =
-            FileName::parse(&self.file).ok_or_else(|| wrong(format!("{:?} is no profile's file name", self.file)))?;
-        Ok(Entry {
-            id: self.id,
-            node: self.node,
-            profile_type: facts.meta.profile_type.clone().unwrap_or(name.profile_type),
-            start: facts.start,
-            duration: facts.duration,
-            completed: self.completed,
-            bytes: self.bytes,
-            file_name: self.file,
-            format: name.format,
-            pinned: false,
-            summary: facts.summary,
-            meta: facts.meta,
-        })
+        let facts = Facts::from_json(self.facts.as_bytes(), &self.strip)
+            .map_err(|error| Error::CatalogRow { id: self.id, why: error.to_string() })?;
+        entry(self.id, self.node, self.file, self.completed, self.bytes, facts)
     }
+}
+
+fn entry(id: ProfileId, node: u64, file_name: String, completed: Nanos, bytes: u64, facts: Facts) -> Result<Entry> {
+    let name = FileName::parse(&file_name)
+        .ok_or_else(|| Error::CatalogRow { id, why: format!("{file_name:?} is no profile's file name") })?;
+    Ok(Entry {
+        id,
+        node,
+        profile_type: facts.meta.profile_type.clone().unwrap_or(name.profile_type),
+        start: facts.start,
+        duration: facts.duration,
+        completed,
+        bytes,
+        file_name,
+        format: name.format,
+        pinned: false,
+        summary: facts.summary,
+        meta: facts.meta,
+    })
 }

@@ -4,15 +4,16 @@ use super::*;
 use crate::stored::Facts;
 use crate::{Column, FunctionTable, FunctionValues, Order, RowQuery, Values};
 use procprof_profile::Meta;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-fn row(number: u64) -> NewRow {
+fn row(number: u64) -> NewRow<'static> {
     let (seconds, id) = (number % 86_400, ProfileId(u128::from(number)));
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let file = format!("cpu-profile-20251120-{hour:02}{minute:02}{second:02}-pprof.gz");
     let meta = Meta { id: Some(id), node: Some(1), ..Meta::default() };
     let facts = Facts { meta, start: Nanos(number as i64), ..Facts::default() };
-    NewRow { id, node: 1, file, bytes: 1, facts, functions: None }
+    NewRow { id, node: 1, file, bytes: 1, facts: Cow::Owned(facts), functions: None }
 }
 
 fn catalog(folder: &Path) -> Catalog {
@@ -23,7 +24,7 @@ fn catalog(folder: &Path) -> Catalog {
 fn a_search_goes_on_from_page_to_page_and_finds_all() {
     let folder = tempfile::tempdir().unwrap();
     let catalog = catalog(folder.path());
-    let rows: Vec<NewRow> = (0..2 * Filter::SEARCHED_MAX as u64 + 100).map(row).collect();
+    let rows: Vec<NewRow<'_>> = (0..2 * Filter::SEARCHED_MAX as u64 + 100).map(row).collect();
     assert!(catalog.insert_all(&rows).unwrap().is_empty());
     let search = |text: &str| {
         let filter = Filter { text: Some(text.to_owned()), ..Filter::default() };
@@ -59,11 +60,11 @@ fn conditions_but_for_the_text_are_decided_by_the_index() {
 }
 
 /// A row with a thousand functions of its own, and `main`.
-fn row_with_functions(number: u64) -> NewRow {
+fn row_with_functions(number: u64) -> NewRow<'static> {
     let own = (0..1000).map(|at| FunctionValues { name: format!("f{number}_{at}"), own: 1, total: 1 });
     let main = FunctionValues { name: "main".to_owned(), own: 0, total: 1000 };
     let table = FunctionTable { total: 1000, functions: own.chain([main]).collect(), ..FunctionTable::default() };
-    NewRow { functions: Some(table), ..row(number) }
+    NewRow { functions: Some(Cow::Owned(table)), ..row(number) }
 }
 
 #[test]
@@ -138,11 +139,11 @@ fn rows_from_memory_are_those_of_the_database_whatever_changes() {
     let made = |number: u64| {
         let mut row = row(number);
         row.node = 1 + number / 86_400 + number % 3;
-        let meta = &mut row.facts.meta;
+        let meta = &mut row.facts.to_mut().meta;
         meta.labels = [("zone".to_owned(), format!("z{}", number % 4))].into();
         meta.cluster = ["east", "west"][number as usize % 2].to_owned();
         meta.trigger = ["schedule", "manual"][number as usize / 5000 % 2].to_owned();
-        row.facts.summary.top =
+        row.facts.to_mut().summary.top =
             vec![crate::TopFunction { name: format!("f{}", number % 7), value: 1, caller: String::new() }];
         row
     };

@@ -171,7 +171,7 @@ impl Store {
                 }
                 let mut facts = Facts::of_foreign(options.node, file_name, id);
                 facts.start = start;
-                self.keep(facts, (format, None), &[&bytes])?;
+                self.keep(&facts, (format, None), &[&bytes])?;
             }
         }
         Ok(Outcome::Added(id))

@@ -1,5 +1,6 @@
 //! Compares the catalog with the folder: files without a row are added, rows without a file dropped.
 
+use std::borrow::Cow;
 use std::io::{BufReader, Read};
 
 use foldhash::{HashMap, HashSet};
@@ -115,7 +116,7 @@ fn add(
 
 /// Reads a row from its file: from the header's facts, else from the profile's comments, else from folder, name and
 /// content.
-fn read_row(blobs: &dyn Blobs, options: &StoreOptions, node: u64, name: &str) -> Result<NewRow> {
+fn read_row(blobs: &dyn Blobs, options: &StoreOptions, node: u64, name: &str) -> Result<NewRow<'static>> {
     let file_name = FileName::parse(name).ok_or_else(|| Error::malformed(name, "not a profile's file name"))?;
     let folder = folder(node);
     let blob = BlobName::new(&folder, name)?;
@@ -145,7 +146,7 @@ fn read_row(blobs: &dyn Blobs, options: &StoreOptions, node: u64, name: &str) ->
     let profile_type = facts.meta.profile_type.take().unwrap_or(file_name.profile_type);
     facts.meta.profile_type = Some(profile_type);
     let id = facts.meta.id.ok_or(Error::Incomplete { what: "id" })?;
-    Ok(NewRow { id, node, file: name.to_owned(), bytes, facts, functions: None })
+    Ok(NewRow { id, node, file: name.to_owned(), bytes, facts: Cow::Owned(facts), functions: None })
 }
 
 fn hash(mut blob: BlobReader<'_>) -> std::io::Result<ProfileId> {

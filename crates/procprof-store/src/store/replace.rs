@@ -1,6 +1,7 @@
 //! Replaces a profile by a better one of the same capture: the same samples, with names that were unknown when it was
 //! stored.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use super::{Prepared, folder, prepared};
@@ -41,9 +42,10 @@ impl Store {
         let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         let _flight = self.in_flight.enter(id, old.node, &old.profile_type, old.completed, bytes)?;
         self.blobs.replace(BlobName::new(&folder(old.node), &old.file_name)?, chunks)?;
-        let (file, functions) = (old.file_name, prepared.functions.clone());
-        self.catalog.insert(&NewRow { id, node: old.node, file, bytes, facts: facts.clone(), functions })?;
+        let functions = prepared.functions.as_ref().map(Cow::Borrowed);
+        let row = NewRow { id, node: old.node, file: old.file_name, bytes, facts: Cow::Borrowed(facts), functions };
+        self.catalog.insert(&row)?;
         lock(&self.cache).forget(id);
-        self.catalog.get(id)?.map(|entry| self.with_pin(entry)).ok_or(Error::NotFound { id })
+        Ok(self.with_pin(row.entry()?))
     }
 }

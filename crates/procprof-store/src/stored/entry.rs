@@ -12,7 +12,7 @@ pub struct NewProfile<'a> {
     /// Its metadata; `id`, `node` and `profile_type` are required.
     pub meta: Meta,
     /// The profile as gzip'd pprof, with the same `meta` in its comments.
-    pub encoded: &'a [u8],
+    pub encoded: Encoded<'a>,
     /// Its summary for lists.
     pub summary: Summary,
     /// What its functions take; `None` if that is to be computed later ([`Store::without_functions`]).
@@ -23,6 +23,24 @@ pub struct NewProfile<'a> {
     pub start: Nanos,
     /// Length of the capture; 0 for a moment.
     pub duration: Nanos,
+}
+
+/// The bytes of a profile to be stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Encoded<'a> {
+    /// Written by this process just now, out of the profile and its facts: kept without being read.
+    Own(&'a [u8]),
+    /// Of another process: read to the end, and its comments compared, before it is kept.
+    Received(&'a [u8]),
+}
+
+impl<'a> Encoded<'a> {
+    /// The bytes.
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Encoded::Own(bytes) | Encoded::Received(bytes) => bytes,
+        }
+    }
 }
 
 /// The summary of a profile for lists, computed once when it is stored.

@@ -10,7 +10,7 @@ mod gzip_extra;
 mod recording;
 
 pub(crate) use comments::read as read_comments;
-pub use entry::{Entry, NewProfile, Summary, TopFunction, Total};
+pub use entry::{Encoded, Entry, NewProfile, Summary, TopFunction, Total};
 pub use facts::content_id;
 pub(crate) use facts::{ContentHash, Facts};
 pub use file_name::Format;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
 use procprof_profile::Nanos;
-use procprof_store::{Error, Format, ImportOptions, NewProfile, RetentionLimits, Store, StoreOptions};
+use procprof_store::{Encoded, Error, Format, ImportOptions, NewProfile, RetentionLimits, Store, StoreOptions};
 
 use super::{everywhere, open};
 use crate::support::{SECOND, START, all, id, meta, pprof, put, put_meta, summary};
@@ -50,7 +50,7 @@ fn deleted_pinned_replaced_and_retained() {
         let encoded = pprof(&meta, 500);
         let better = NewProfile {
             meta,
-            encoded: &encoded,
+            encoded: Encoded::Received(&encoded),
             summary: summary("named"),
             functions: None,
             start: Nanos(START + 2 * SECOND),
