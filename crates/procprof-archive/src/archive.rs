@@ -197,7 +197,7 @@ impl Archive {
         Ok(ids)
     }
 
-    /// The profiles of a part, or its hours, as a list has them, in the order in which they were complete.
+    /// The profiles of a part, or its hours, as a list has them, in the order of their table.
     ///
     /// # Errors
     /// When its file cannot be read.
@@ -246,7 +246,7 @@ impl Archive {
         Ok(found)
     }
 
-    /// The profiles of a part, in the order in which they were complete.
+    /// The profiles of a part, in the order of their table.
     ///
     /// # Errors
     /// When its file cannot be read.

@@ -87,8 +87,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Rolls profiles, in the order in which they were complete, and their values up; `None` if a sum is no number of 64
-/// bits. `order` has the places of the profiles.
+/// Rolls profiles, those of each node and type in the order in which they were complete, and their values up; `None` if
+/// a sum is no number of 64 bits. `order` has the places of the profiles.
 pub(crate) fn roll_up(headers: &[Header], order: &[u32], rows: &[Row]) -> Option<RolledUp> {
     let mut places: HashMap<Key<'_>, u32> = HashMap::default();
     let mut members: Vec<Vec<&Header>> = Vec::new();

@@ -140,14 +140,14 @@ const SAMPLES: &[Column] = &[
     column("node_name", Text, Dictionary, "the node's name"),
     column("node", Integer, Dictionary, "the node's id, unique among the nodes of one server"),
     column("stack", Integer, Delta, "the stack"),
-    column("time", Moment, Delta, "when the profile was complete"),
-    column("profile", Integer, Delta, "the profile"),
+    column("time", Moment, Delta, "when the hour began in which the profile was complete"),
+    column("profile", Integer, Delta, "the profile, which has the exact time"),
     nullable(column("labels", Integer, Plain, "the labels; missing if there are none")),
     column("value", Integer, Plain, "the value, an estimate where the profiler takes samples; never 0"),
 ];
 
 const PROFILES: &[Column] = &[
-    column("profile", Integer, Delta, "the profile's id in the archive, in the order of `time`"),
+    column("profile", Integer, Delta, "the profile's id in the archive, in the order of node, type and `time`"),
     column("id", Text, Dictionary, "its id as in addresses of pages: a UUID"),
     column("type", Text, Dictionary, "its type: `cpu`, `heap`, …"),
     column("cluster", Text, Dictionary, "the node's cluster"),

@@ -62,14 +62,12 @@ fn encode(part: &PartWriter, name: Part, rolled_up: Option<RolledUp>) -> Result<
         (Table::Labels, labels(part, ids)?),
     ];
     let headers: Vec<&Header> = part.headers.iter().collect();
-    let completed = |header: &Header| header.identity.completed;
-    let values = ValueRows { headers: &headers, places: &profile_order.places, time: &completed };
+    let values = ValueRows { headers: &headers, places: &profile_order.places };
     files.push((Table::Samples, values.encode(Table::Samples, part.rows.clone(), &ranks, ids)?));
     if let Some(RolledUp { hours, rows }) = rolled_up {
         let headers: Vec<&Header> = hours.iter().map(|hour| &hour.header).collect();
         let places: Vec<u32> = (0..headers.len() as u32).collect();
-        let began = |header: &Header| Hour::containing(header.identity.completed).start();
-        let values = ValueRows { headers: &headers, places: &places, time: &began };
+        let values = ValueRows { headers: &headers, places: &places };
         files.push((Table::Rollups, values.encode(Table::Rollups, rows, &ranks, ids)?));
         files.push((Table::Hours, node_hours(&hours, ids)?));
     }
@@ -106,13 +104,23 @@ fn frame_order(part: &PartWriter, stacks: &[Ordered]) -> Order {
     Order::new(things)
 }
 
+/// Profiles by node and type, then by time: samples are sorted so, too, and the ids of neighbouring rows are then near
+/// each other.
 fn profile_order(headers: &[Header]) -> Order {
     let mut things: Vec<u32> = (0..headers.len() as u32).collect();
-    things.sort_by_key(|at| {
-        let identity = &headers[*at as usize].identity;
-        (identity.completed, identity.id)
+    things.sort_by(|one, other| {
+        let key = |at: &u32| {
+            let identity = &headers[*at as usize].identity;
+            (identity.node, &identity.profile_type, identity.completed, identity.id)
+        };
+        key(one).cmp(&key(other))
     });
     Order::new(things)
+}
+
+/// When the hour began in which a profile, or the last one of an hour, was complete.
+fn hour_of(header: &Header) -> Nanos {
+    Hour::containing(header.identity.completed).start()
 }
 
 /// The ids of a part's rows, and how long its time is.
@@ -224,8 +232,6 @@ struct ValueRows<'a> {
     headers: &'a [&'a Header],
     /// The place of each in its own table.
     places: &'a [u32],
-    /// The time of its rows.
-    time: &'a dyn Fn(&Header) -> Nanos,
 }
 
 impl ValueRows<'_> {
@@ -253,7 +259,7 @@ impl ValueRows<'_> {
                 text(&|header, _| header.meta.node_name.clone()),
                 integers(rows.iter().map(|row| header(row).identity.node.cast_signed())),
                 integers(rows.iter().map(|row| ids.id(ranks[row.stack as usize]))),
-                moments(rows.iter().map(|row| (self.time)(header(row)))),
+                moments(rows.iter().map(|row| hour_of(header(row)))),
                 integers(rows.iter().map(|row| ids.id(place_of(row)))),
                 Arc::new(Int64Array::from_iter(rows.iter().map(|row| (row.labels > 0).then(|| ids.id(row.labels))))),
                 integers(rows.iter().map(|row| row.value)),
@@ -287,7 +293,7 @@ fn node_hours(hours: &[NodeHour], ids: Ids) -> Result<Vec<u8>> {
             moments(hours.iter().map(|hour| hour.first)),
             moments(headers.iter().map(|header| header.identity.completed)),
         ];
-        columns.extend(header_columns(headers, &|header| Hour::containing(header.identity.completed).start()));
+        columns.extend(header_columns(headers, &hour_of));
         columns
     })
 }

@@ -27,8 +27,7 @@ proptest! {
             let selection = Selection { ids: vec![identity.id], ..Selection::default() };
             let one = archive.merge(&selection).unwrap().unwrap();
             prop_assert_eq!(contents(&one.profile), contents(profile));
-            let header = &check.headers[number];
-            prop_assert_eq!(&header.identity, &identity);
+            let header = check.headers.iter().find(|header| header.identity == identity).unwrap();
             let totals: Vec<i64> = header.totals.iter().map(|total| total.value).collect();
             prop_assert_eq!(totals, vec![profile.total(0), profile.total(1)]);
         }
@@ -85,6 +84,7 @@ fn rows_are_those_of_the_tables() {
     let mut sums: HashMap<i64, KindSums> = HashMap::new();
     let column = |name: &str| Table::Samples.columns().iter().position(|column| column.name == name).unwrap();
     let (kind, profile, stack, value) = (column("kind"), column("profile"), column("stack"), column("value"));
+    let (time, hour) = (column("time"), Cell::Moment(HOUR.start().0 / 1000));
     let mut each = |cells: &[Cell<'_>]| {
         let (Cell::Text(kind), Cell::Integer(profile), Cell::Integer(stack), Cell::Integer(value)) =
             (&cells[kind], &cells[profile], &cells[stack], &cells[value])
@@ -92,6 +92,7 @@ fn rows_are_those_of_the_tables() {
             panic!("{cells:?}")
         };
         assert!(part.ids().contains(profile) && part.ids().contains(stack), "{cells:?}");
+        assert_eq!(cells[time], hour);
         *sums.entry(*profile).or_default().entry((*kind).to_owned()).or_default() += i128::from(*value);
         Ok::<(), Error>(())
     };

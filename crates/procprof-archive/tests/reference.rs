@@ -93,13 +93,13 @@ stacks/…  labels/…  samples/…  profiles/…  rollups/…  hours/…
 ```
 
 Files of one name, one of each table, are written together: all profiles of an hour (UTC), or as many of them as fit
-into memory; compaction writes those of a day to the folder `hour=24`, so that the time of a row is in its column
+into memory; compaction writes those of a day to the folder `hour=24`, so that the hour of a row is in its column
 `time`. Ids other than `id` and `node` are unique in the archive, so one column joins two tables. A part whose file of
 profiles is missing was interrupted; its samples join no profile.
 
 Stacks are a tree: the stack of a caller is `stack - up`, and all stacks that begin with a stack have ids from `stack`
 to `last`. The sum of a function with what it calls is thus that of the ids between the two, for each stack with that
-function as its leaf that is not `recursive`. Samples are sorted by type, kind, node, stack and time.
+function as its leaf that is not `recursive`. Samples are sorted by type, kind, node, stack and profile.
 
 ## Compaction
 

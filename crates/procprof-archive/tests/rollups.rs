@@ -97,8 +97,8 @@ proptest! {
             listed.iter().map(|hour| hour.untimed).sum::<u64>(),
             profiles.iter().map(|profile| profile.untimed).sum::<u64>()
         );
-        prop_assert_eq!(listed.iter().map(|hour| hour.first).min(), profiles.first().map(|first| first.completed));
-        prop_assert_eq!(listed.iter().map(|hour| hour.completed).max(), profiles.last().map(|last| last.completed));
+        prop_assert_eq!(listed.iter().map(|hour| hour.first).min(), profiles.iter().map(|profile| profile.completed).min());
+        prop_assert_eq!(listed.iter().map(|hour| hour.completed).max(), profiles.iter().map(|profile| profile.completed).max());
     }
 }
 

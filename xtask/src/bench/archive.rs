@@ -62,7 +62,10 @@ fn written(procprof: &Path, folder: &Path, nodes: u64) -> Result<Vec<String>> {
         let files = folder.join("files");
         std::fs::create_dir_all(&files).context("make a folder")?;
         for minute in 0..MINUTES {
-            let completed = start + Duration::from_secs(minute.cast_unsigned() * 60 + 10 + node);
+            let second = minute.cast_unsigned() * 60 + 10 + node;
+            // No capture ends exactly when it should.
+            let late = second.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            let completed = start + Duration::from_secs(second) + Duration::from_micros(late % 200_000);
             let nanos = Nanos(i64::try_from(completed.as_nanosecond()).context("a time of this epoch")?);
             let packed = process.profile(node, nanos)?;
             bytes += packed.len();

@@ -132,7 +132,12 @@ impl Found<'_> {
                 let shown = entry.summary.shown(&entry.meta).map(|total| total.kind.clone());
                 (entry.summary.totals.clone(), shown)
             }
-            None => match self.archived(&KnownProfiles::default(), Grain::Hour)?.last().or(elsewhere.last()) {
+            None => match self
+                .archived(&KnownProfiles::default(), Grain::Hour)?
+                .iter()
+                .chain(elsewhere)
+                .max_by_key(|profile| profile.completed)
+            {
                 Some(profile) => (profile.totals.clone(), Some(profile.shown.clone())),
                 None => return Ok(()),
             },
