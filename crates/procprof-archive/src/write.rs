@@ -161,12 +161,19 @@ pub(crate) fn each_value(
 ) -> Result<()> {
     let locations = frames.add_locations(profile)?;
     let texts = texts(frames, profile)?;
+    // The locations of the sample before, from the root, each with the stack up to it: neighbours often have callers in
+    // common.
+    let mut path: Vec<(LocationId, u32)> = Vec::new();
     for sample in profile.samples() {
-        let mut stack = ROOT;
-        for location in sample.stack.iter().rev() {
+        let callers = sample.stack.iter().rev();
+        let common = path.iter().zip(callers.clone()).take_while(|((known, _), location)| known == *location).count();
+        path.truncate(common);
+        let mut stack = path.last().map_or(ROOT, |(_, stack)| *stack);
+        for location in callers.skip(common) {
             for frame in locations.of(*location) {
                 stack = stacks.callee(stack, *frame);
             }
+            path.push((*location, stack));
         }
         let labels = label_sets.add_labels(sample.labels, &texts);
         for (kind, value) in sample.values.iter().enumerate().filter(|(_, value)| **value != 0) {

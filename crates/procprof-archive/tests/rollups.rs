@@ -97,8 +97,9 @@ proptest! {
             listed.iter().map(|hour| hour.untimed).sum::<u64>(),
             profiles.iter().map(|profile| profile.untimed).sum::<u64>()
         );
-        prop_assert_eq!(listed.iter().map(|hour| hour.first).min(), profiles.iter().map(|profile| profile.completed).min());
-        prop_assert_eq!(listed.iter().map(|hour| hour.completed).max(), profiles.iter().map(|profile| profile.completed).max());
+        let completed = || profiles.iter().map(|profile| profile.completed);
+        prop_assert_eq!(listed.iter().map(|hour| hour.first).min(), completed().min());
+        prop_assert_eq!(listed.iter().map(|hour| hour.completed).max(), completed().max());
     }
 }
 
