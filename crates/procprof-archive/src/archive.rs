@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 
 use crate::changes::{list_with_log, names_used};
-use crate::header::{Header, Identity, Total};
+use crate::header::{FrameFacts, Header, Identity, Total};
 use crate::objects::Objects;
 use crate::part::{LOCAL_BITS, Span};
 use crate::read::{ReadLimits, Rows, TableFile};
@@ -358,7 +358,8 @@ fn header(rows: &Rows<'_>, at: usize, identity: Identity, grain: Grain) -> Resul
         let values = rows.integers(column)?;
         Ok::<Option<u64>, Error>((!values.is_null(at)).then(|| values.value(at).cast_unsigned()))
     };
-    let facts = rows.text_map("facts", at)?;
+    let mut facts = rows.text_map("facts", at)?;
+    let frames = FrameFacts::take(&mut facts);
     let mut meta = Header::meta_of(facts.iter().map(|(key, value)| (key.as_str(), value.as_str())));
     meta.id = (grain == Grain::Profile).then_some(identity.id);
     meta.node = Some(identity.node);
@@ -386,6 +387,7 @@ fn header(rows: &Rows<'_>, at: usize, identity: Identity, grain: Grain) -> Resul
     Ok(Header {
         identity,
         meta,
+        frames,
         totals,
         shown_kind: text("shown_kind")?,
         period_type: (text("period_kind")?, text("period_unit")?),

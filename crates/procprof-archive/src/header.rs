@@ -30,6 +30,54 @@ pub struct Total {
     pub value: i64,
 }
 
+/// What a pprof file says about its frames as a whole. Each text may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameFacts {
+    /// The regular expression of frames that reports leave out with what they call.
+    pub drop_frames: String,
+    /// The regular expression of those that they keep nonetheless.
+    pub keep_frames: String,
+    /// The file of the first mapping, which is the main binary.
+    pub main: String,
+    /// Its build id.
+    pub main_build_id: String,
+}
+
+impl FrameFacts {
+    fn of(profile: &Profile) -> FrameFacts {
+        let main = profile.mappings().first().copied().unwrap_or_default();
+        let parts = profile.parts();
+        let [drop_frames, keep_frames, main, main_build_id] =
+            [parts.drop_frames, parts.keep_frames, main.filename, main.build_id]
+                .map(|text| profile.string(text).to_owned());
+        FrameFacts { drop_frames, keep_frames, main, main_build_id }
+    }
+
+    /// Those among the facts of a profile, which are then without them.
+    pub(crate) fn take(facts: &mut Vec<(String, String)>) -> FrameFacts {
+        let mut found = FrameFacts::default();
+        facts.retain_mut(|(key, value)| match FRAME_FACTS.iter().position(|known| known == key) {
+            Some(at) => {
+                *found.texts_mut()[at] = std::mem::take(value);
+                false
+            }
+            None => true,
+        });
+        found
+    }
+
+    fn texts(&self) -> [&String; 4] {
+        [&self.drop_frames, &self.keep_frames, &self.main, &self.main_build_id]
+    }
+
+    fn texts_mut(&mut self) -> [&mut String; 4] {
+        [&mut self.drop_frames, &mut self.keep_frames, &mut self.main, &mut self.main_build_id]
+    }
+}
+
+/// The keys of [`FrameFacts`] among the facts of a profile. No other fact has a colon in its key.
+const FRAME_FACTS: [&str; 4] = ["pprof:drop-frames", "pprof:keep-frames", "pprof:main", "pprof:main-build-id"];
+
 /// A row of the table `profiles`. Times are in microseconds; what is finer is cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -37,6 +85,8 @@ pub struct Header {
     pub identity: Identity,
     /// Its metadata, with everything that the columns have.
     pub meta: Meta,
+    /// What its file says about its frames.
+    pub frames: FrameFacts,
     /// The sum of each sample type, in their order; two of the same kind have different names.
     pub totals: Vec<Total>,
     /// The kind that is shown first.
@@ -66,6 +116,7 @@ impl Header {
         let period = profile.period_type();
         Header {
             meta: profile.meta(),
+            frames: FrameFacts::of(profile),
             shown_kind: totals[profile.default_sample_type()].kind.clone(),
             period_type: (profile.string(period.kind).to_owned(), profile.string(period.unit).to_owned()),
             period: profile.period(),
@@ -97,6 +148,9 @@ impl Header {
         };
         let comments = rest.to_comments();
         let facts = comments.iter().filter_map(|comment| comment.strip_prefix(FACT)?.split_once('='));
+        let facts = facts.filter(|(key, _)| !FRAME_FACTS.contains(key));
+        let of_frames = FRAME_FACTS.into_iter().zip(self.frames.texts().map(String::as_str));
+        let facts = facts.chain(of_frames.filter(|(_, text)| !text.is_empty()));
         facts.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 

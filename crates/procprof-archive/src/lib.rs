@@ -84,7 +84,7 @@ pub use cells::Cell;
 pub use check::PartCheck;
 pub use compact::{CompactLimits, Compacted, FrameNames, NamedFrame};
 pub use error::{Error, Result};
-pub use header::{Header, Identity, Total};
+pub use header::{FrameFacts, Header, Identity, Total};
 pub use hour::Hour;
 pub use objects::{Bucket, BucketLimits, BucketPlace, Environment, Object, ObjectFolder, Objects, Place, Provider};
 pub use part::{Part, Span, Writer};

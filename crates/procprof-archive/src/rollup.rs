@@ -70,11 +70,13 @@ struct Key<'a> {
     labels: &'a BTreeMap<String, String>,
     kinds: Vec<(&'a str, &'a str)>,
     shown: [&'a str; 3],
+    /// The frames that reports leave out, and keep.
+    left_out: [&'a str; 2],
 }
 
 impl<'a> Key<'a> {
     fn new(header: &'a Header) -> Key<'a> {
-        let Header { identity, meta, totals, shown_kind, period_type, .. } = header;
+        let Header { identity, meta, frames, totals, shown_kind, period_type, .. } = header;
         Key {
             hour: Hour::containing(identity.completed),
             node: identity.node,
@@ -83,6 +85,7 @@ impl<'a> Key<'a> {
             labels: &meta.labels,
             kinds: totals.iter().map(|total| (&*total.kind, &*total.unit)).collect(),
             shown: [shown_kind, &period_type.0, &period_type.1],
+            left_out: [&frames.drop_frames, &frames.keep_frames],
         }
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use foldhash::HashMap;
 use procprof_profile::{
     Addr, FileOffset, Function, Label, Line, Location, LocationId, Mapping, MappingId, Meta, Nanos, Profile,
-    ProfileBuilder,
+    ProfileBuilder, StringId,
 };
 
 use crate::frames::{Frame, Frames};
-use crate::header::{Header, Identity};
+use crate::header::{FrameFacts, Header, Identity};
 use crate::label_sets::{LabelRow, LabelSets};
 use crate::read::{ReadLimits, check_size};
 use crate::tree::{ROOT, StackTree};
@@ -42,6 +42,11 @@ pub struct ProfileSum<'a> {
     start: Nanos,
     duration: Nanos,
     metas: Vec<Meta>,
+    /// The expressions of the profiles that have any: what one of them matches is left out, or kept.
+    drop_frames: BTreeSet<String>,
+    keep_frames: BTreeSet<String>,
+    /// File and build id of the main binary of the first profile that has one.
+    main: Option<(StringId, StringId)>,
     profiles: u64,
     pub(crate) values: Values,
 }
@@ -92,6 +97,9 @@ impl<'a> ProfileSum<'a> {
             start: Nanos(0),
             duration: Nanos(0),
             metas: Vec::new(),
+            drop_frames: BTreeSet::new(),
+            keep_frames: BTreeSet::new(),
+            main: None,
             profiles: 0,
             values: Values::default(),
         }
@@ -153,6 +161,7 @@ impl<'a> ProfileSum<'a> {
                 let (mine, its): (BTreeSet<_>, BTreeSet<_>) = (self.kinds.iter().cloned().collect(), kinds().collect());
                 return Err(Error::Incompatible { one: shown(&mine), other: shown(&its) });
             }
+            self.add_frame_facts(&header.frames)?;
             self.start = self.start.min(header.identity.start);
             self.duration = Nanos(self.duration.0.saturating_add(header.identity.duration.0));
             self.period = self.period.max(header.period);
@@ -162,6 +171,19 @@ impl<'a> ProfileSum<'a> {
         // One is enough of those that are known to be summed.
         if self.metas.len() > 1 {
             self.metas = vec![Meta::merged(&self.metas)];
+        }
+        Ok(())
+    }
+
+    /// As sums of pprof files have it ([`procprof_profile::merge`]).
+    fn add_frame_facts(&mut self, facts: &FrameFacts) -> Result<()> {
+        for (own, text) in [(&mut self.drop_frames, &facts.drop_frames), (&mut self.keep_frames, &facts.keep_frames)] {
+            if !text.is_empty() && !own.contains(text) {
+                own.insert(text.clone());
+            }
+        }
+        if self.main.is_none() && !facts.main.is_empty() {
+            self.main = Some((self.frames.intern(&facts.main)?, self.frames.intern(&facts.main_build_id)?));
         }
         Ok(())
     }
@@ -182,7 +204,16 @@ impl<'a> ProfileSum<'a> {
         for fact in Meta::merged(&self.metas).to_comments() {
             builder.comment(&fact);
         }
+        let either = |texts: &BTreeSet<String>| texts.iter().map(String::as_str).collect::<Vec<_>>().join("|");
+        let [drop_frames, keep_frames] =
+            [&self.drop_frames, &self.keep_frames].map(|texts| builder.intern(&either(texts)));
+        let parts = builder.parts_mut();
+        (parts.drop_frames, parts.keep_frames) = (drop_frames, keep_frames);
         let mut locations = Locations::default();
+        // Readers take the first mapping for the main binary.
+        if let Some(main) = self.main {
+            locations.mapping(&self, main, &mut builder);
+        }
         let mut samples: Vec<_> = self.values.iter(self.kinds.len()).collect();
         samples.sort_unstable_by_key(|(stack, labels, _)| (*stack, *labels));
         for (stack, set, values) in samples {
@@ -247,7 +278,7 @@ impl Locations {
             return *id;
         }
         let outermost = frames.last().map(|frame| *sum.frames.get(*frame)).unwrap_or_default();
-        let mapping = self.mapping(sum, &outermost, builder);
+        let mapping = self.mapping(sum, (outermost.mapping, outermost.build_id), builder);
         let mut location = Location::new(mapping, Addr(outermost.address));
         location.is_folded = outermost.folded;
         let is_named = |frame: &&Frame| **frame != outermost || frame.function.0 != 0 || frame.line != 0;
@@ -262,14 +293,19 @@ impl Locations {
         id
     }
 
-    fn mapping(&mut self, sum: &ProfileSum<'_>, frame: &Frame, builder: &mut ProfileBuilder) -> Option<MappingId> {
-        if frame.mapping.0 == 0 && frame.build_id.0 == 0 {
+    /// The mapping of a file with a build id.
+    fn mapping(
+        &mut self,
+        sum: &ProfileSum<'_>,
+        (filename, build_id): (StringId, StringId),
+        builder: &mut ProfileBuilder,
+    ) -> Option<MappingId> {
+        if filename.0 == 0 && build_id.0 == 0 {
             return None;
         }
-        let key = (frame.mapping.0, frame.build_id.0);
-        Some(*self.mappings.entry(key).or_insert_with(|| {
-            let filename = builder.intern(sum.frames.text(frame.mapping));
-            let build_id = builder.intern(sum.frames.text(frame.build_id));
+        Some(*self.mappings.entry((filename.0, build_id.0)).or_insert_with(|| {
+            let filename = builder.intern(sum.frames.text(filename));
+            let build_id = builder.intern(sum.frames.text(build_id));
             let limit = Addr(u64::MAX);
             builder.mapping(Mapping { limit, file_offset: FileOffset(0), filename, build_id, ..Mapping::default() })
         }))

@@ -7,7 +7,7 @@ use procprof_archive::{
     Table, Writer,
 };
 use procprof_profile::merge::merge;
-use procprof_profile::{Nanos, Profile};
+use procprof_profile::{Addr, Mapping, Nanos, Profile, ProfileBuilder};
 use proptest::prelude::*;
 
 use crate::support::{HOUR, archive, contents, identity, part, profile, samples, some_profiles};
@@ -107,6 +107,39 @@ fn rows_are_those_of_the_tables() {
     });
     assert!(matches!(ended, Err(Error::Stopped)));
     assert_eq!(seen, [true, false]);
+}
+
+/// Reports leave out the same frames of a sum, and name the same binary, as of the files.
+#[test]
+fn a_sum_has_what_files_say_about_frames() {
+    let made = |drop: &str, keep: &str, main: &str| {
+        let mut builder = ProfileBuilder::new(&[("inuse_space", "bytes")]);
+        let [first, second] = [main, "/lib/libc.so.6"].map(|name| {
+            let (filename, build_id) = (builder.intern(name), builder.intern(&format!("id of {name}")));
+            let limit = Addr(u64::MAX);
+            builder.mapping(Mapping { limit, filename, build_id, ..Mapping::default() })
+        });
+        let stack = [builder.address(Some(second), Addr(0x20)), builder.address(Some(first), Addr(0x10))];
+        builder.sample(&stack, &[1], &[]);
+        let (drop, keep) = (builder.intern(drop), builder.intern(keep));
+        let parts = builder.parts_mut();
+        (parts.drop_frames, parts.keep_frames) = (drop, keep);
+        builder.finish().unwrap()
+    };
+    let profiles = [made("", "", ""), made("malloc|new", "my_malloc", "/bin/one"), made("alloc", "", "/bin/two")];
+    let (_folder, archive) = archive(&profiles);
+    let sum = archive.merge(&Selection::default()).unwrap().unwrap().profile;
+    let of_files = merge(&profiles.iter().collect::<Vec<_>>()).unwrap();
+    let frames = |profile: &Profile| {
+        let parts = profile.parts();
+        [parts.drop_frames, parts.keep_frames].map(|text| profile.string(text).to_owned())
+    };
+    assert_eq!(frames(&sum), frames(&of_files));
+    assert_eq!(frames(&sum), ["alloc|malloc|new", "my_malloc"]);
+    let main = sum.string(sum.mappings()[0].filename);
+    assert!(["/bin/one", "/bin/two"].contains(&main), "{main}");
+    // They are no facts of the profile.
+    assert!(sum.meta().more.keys().all(|key| !key.contains(':')), "{:?}", sum.meta());
 }
 
 #[test]
