@@ -52,8 +52,8 @@ has named are named again by the next one.
 Kept are values as estimates (by the rules of pprof), stacks with lines, inlined frames, addresses and build ids,
 labels, and the facts of a profile, among them the main binary (`pprof:main`, `pprof:main-build-id`) and the expressions
 of frames that reports leave out (`pprof:drop-frames`, `pprof:keep-frames`), which are in the tables of stacks all the
-same. Not kept are counts as measured, times finer than microseconds, where a file was
-mapped, comments of others, pages, and recordings of JVMs. The pprof files in the folder stay as they are.
+same. Not kept are counts as measured, times finer than microseconds, where a file was mapped, comments of others,
+pages, and recordings of JVMs. The pprof files in the folder stay as they are.
 
 ## Buckets
 
