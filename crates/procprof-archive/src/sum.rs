@@ -43,8 +43,8 @@ pub struct ProfileSum<'a> {
     duration: Nanos,
     metas: Vec<Meta>,
     /// The expressions of the profiles that have any: what one of them matches is left out, or kept.
-    drop_frames: BTreeSet<String>,
-    keep_frames: BTreeSet<String>,
+    drop_frames: BTreeSet<StringId>,
+    keep_frames: BTreeSet<StringId>,
     /// File and build id of the main binary of the first profile that has one.
     main: Option<(StringId, StringId)>,
     profiles: u64,
@@ -178,8 +178,8 @@ impl<'a> ProfileSum<'a> {
     /// As sums of pprof files have it ([`procprof_profile::merge`]).
     fn add_frame_facts(&mut self, facts: &FrameFacts) -> Result<()> {
         for (own, text) in [(&mut self.drop_frames, &facts.drop_frames), (&mut self.keep_frames, &facts.keep_frames)] {
-            if !text.is_empty() && !own.contains(text) {
-                own.insert(text.clone());
+            if !text.is_empty() {
+                own.insert(self.frames.intern(text)?);
             }
         }
         if self.main.is_none() && !facts.main.is_empty() {
@@ -204,7 +204,10 @@ impl<'a> ProfileSum<'a> {
         for fact in Meta::merged(&self.metas).to_comments() {
             builder.comment(&fact);
         }
-        let either = |texts: &BTreeSet<String>| texts.iter().map(String::as_str).collect::<Vec<_>>().join("|");
+        let either = |texts: &BTreeSet<StringId>| {
+            let texts: BTreeSet<&str> = texts.iter().map(|text| self.frames.text(*text)).collect();
+            texts.into_iter().collect::<Vec<_>>().join("|")
+        };
         let [drop_frames, keep_frames] =
             [&self.drop_frames, &self.keep_frames].map(|texts| builder.intern(&either(texts)));
         let parts = builder.parts_mut();
