@@ -47,8 +47,8 @@ pub(crate) fn open_checked(path: &Path) -> std::result::Result<(Connection, bool
     if version != schema::VERSION {
         return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
     }
-    let more = "type, started, duration, trigger, cluster, labels, samples, totals, top_function, threads, functions, engine, lost, \
-                words";
+    let more = "type, started, duration, trigger, cluster, labels, samples, totals, top_function, threads, functions, \
+                engine, lost, words";
     let tables = connection.prepare(&format!("SELECT {COLUMNS}, {more} FROM {ENTRIES}")).map(drop);
     if let Err(error) = tables {
         return Err(Unfit::Because(error.to_string()));

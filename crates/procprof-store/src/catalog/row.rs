@@ -68,8 +68,9 @@ pub(super) fn insert(
     let labels: String = meta.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     let profile_type = row_type(row);
     let has_samples = FileName::parse(&row.file).is_some_and(|name| name.format == Format::Pprof);
-    let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, cluster, labels, samples, totals,
-               top_function, total, instance, threads, functions, engine, lost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, \
+               cluster, labels, samples, totals, top_function, total, instance, threads, functions, engine, lost) \
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let added = transaction.prepare_cached(sql)?.execute(params![
         blob(row.id),
         row.node.cast_signed(),

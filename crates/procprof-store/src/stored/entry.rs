@@ -109,8 +109,8 @@ pub struct TopFunction {
     pub name: String,
     /// Its own value, in the default sample type's unit.
     pub value: i64,
-    /// The function of the program from which most of the value comes, where the function itself does not say which part
-    /// of the program that is: it belongs to a library or runtime, or has several callers. Otherwise empty.
+    /// The function of the program from which most of the value comes, where the function itself does not say which
+    /// part of the program that is: it belongs to a library or runtime, or has several callers. Otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub caller: String,
 }
