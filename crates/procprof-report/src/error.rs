@@ -33,6 +33,14 @@ pub enum Error {
         /// The problem, or the valid values.
         why: String,
     },
+    /// No function matches the one requested.
+    #[error("no function matches {pattern:?}: {why}")]
+    NoMatch {
+        /// The regular expression or address requested.
+        pattern: String,
+        /// What was searched.
+        why: String,
+    },
     /// The call graph is too large to draw.
     #[error("{}", too_large(*.nodes, *.edges, *.vertices))]
     GraphTooLarge {
@@ -78,6 +86,10 @@ pub enum Error {
 impl Error {
     pub(crate) fn value(key: &'static str, value: &str, why: impl Into<String>) -> Error {
         Error::Value { key, value: value.chars().take(200).collect(), why: why.into() }
+    }
+
+    pub(crate) fn no_match(pattern: &regex::Regex, why: impl Into<String>) -> Error {
+        Error::NoMatch { pattern: pattern.as_str().chars().take(200).collect(), why: why.into() }
     }
 }
 

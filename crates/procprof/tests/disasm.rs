@@ -68,6 +68,38 @@ fn instructions_have_the_numbers_of_pprof() {
     assert!(intel.contains("shl    eax,0xd") || intel.contains("shl    ecx,0xd") || intel.contains(",0xd"), "{intel}");
 }
 
+/// LLD, with which rustc links, keeps code apart from what is before it in the file: its addresses are not its places
+/// there, and a recording's mapping begins at the start of the file.
+#[test]
+fn code_that_is_not_at_its_place_in_the_file_is_found() {
+    const SOURCE: &str = "#[inline(never)]
+fn hotty(mut x: u64) -> u64 {
+    for i in 0..200_000_000u64 {
+        x = std::hint::black_box(x.wrapping_mul(31).wrapping_add(i));
+    }
+    x
+}
+fn main() {
+    println!(\"{}\", hotty(7));
+}
+";
+    let folder = folder();
+    let place = folder.path().canonicalize().unwrap();
+    let (source, binary, profile) = (place.join("busy.rs"), place.join("busy"), place.join("busy.pb.gz"));
+    std::fs::write(&source, SOURCE).unwrap();
+    run(Command::new("rustc").args(["-O", "-g", "-o"]).arg(&binary).arg(&source));
+    run(procprof().args(["record", "-F", "499", "-o"]).arg(&profile).arg("--").arg(&binary));
+    let program = Profiled { _folder: folder, binary, profile };
+    let (own, peers) = (ours(&["-disasm=hotty"], &program), pprof(&["-disasm=hotty"], &program));
+    assert!(peers.contains("ROUTINE") && peers.contains("hotty"), "{peers}");
+    let numbers = |listing: &str| -> Vec<String> {
+        columns(listing).into_iter().filter(|row| !row.contains("ROUTINE") && row.contains("ms")).collect()
+    };
+    assert_eq!(numbers(&own), numbers(&peers), "{own}\n{peers}");
+    let page = ours(&["-weblist=hotty"], &program);
+    assert!(page.contains("<details>") && page.contains("busy.rs:"), "{page}");
+}
+
 #[test]
 fn an_address_selects_its_function() {
     let program = profiled();

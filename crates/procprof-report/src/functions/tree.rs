@@ -38,7 +38,7 @@ pub(crate) fn render_peek(view: &View<'_>, options: &Options, _sources: &Sources
     let shown = subject.graph(drawing(options, false))?;
     let Some(wanted) = &options.symbol else { return table(out, &subject, &shown, None) };
     if !shown.graph.shown_nodes().any(|node| wanted.is_match(&node.name)) {
-        return Err(Error::value("symbol", wanted.as_str(), "no function of the profile matches"));
+        return Err(Error::no_match(wanted, "the profile has none"));
     }
     table(out, &subject, &shown, Some(wanted))
 }

@@ -51,7 +51,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
     if routines.is_empty() {
         let why = nothing_found(&view.profile, options, sources);
         if let Some(symbol) = &options.symbol {
-            return Err(Error::value("symbol", symbol.as_str(), why));
+            return Err(Error::no_match(symbol, why));
         }
         let _ = writeln!(out.text, "{}", one_line(&why));
     }
@@ -163,7 +163,7 @@ fn nothing_found(profile: &Profile, options: &Options, sources: &Sources) -> Str
     let is_wanted = self::wanted(profile, options).is_ok_and(|wanted| !wanted.is_empty());
     match reasons.as_slice() {
         [] if is_wanted && sources.code.is_empty() => "no machine code was read".to_owned(),
-        [] => "no function of the binaries with samples in it matches".to_owned(),
+        [] => "the binaries have none with samples in it".to_owned(),
         reasons => format!("no machine code was read; {}", reasons.join("; ")),
     }
 }

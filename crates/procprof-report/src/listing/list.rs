@@ -113,7 +113,7 @@ pub(crate) fn routines<'g, 'a>(graph: &'g Graph<'a>, options: &Options) -> Resul
     }
     match &options.symbol {
         Some(wanted) if routines.is_empty() => {
-            Err(Error::value("symbol", wanted.as_str(), "no function of the profile matches"))
+            Err(Error::no_match(wanted, "the profile has none"))
         }
         _ => Ok(routines),
     }

@@ -132,6 +132,9 @@ impl Page<'_> {
         for (path, why) in &self.sources.missing {
             let _ = writeln!(out, "<p>{}: {}</p>", xml(&one_line(path)), xml(&one_line(why)));
         }
+        if self.instructions.is_empty() && self.sources.missing.is_empty() {
+            out.push_str("<p>No machine code of these functions was found.</p>\n");
+        }
         out
     }
 

@@ -98,8 +98,7 @@ impl Binary {
 
 fn code(binary: &Binary, mapping: &Mapping, wanted: &CodeWanted, left: &mut usize) -> Result<Code, String> {
     let Binary { image, architecture, symbols, targets } = binary;
-    let first = image.symbol_addr_in(mapping.file_offset, 0).ok_or("the mapping is not of this file")?;
-    let bias = mapping.start.0.wrapping_sub(first.0);
+    let bias = bias(image, mapping, wanted).ok_or("the addresses are not in the code of this file")?;
     let mut code = Code {
         mapping: wanted.mapping,
         architecture: *architecture,
@@ -116,6 +115,17 @@ fn code(binary: &Binary, mapping: &Mapping, wanted: &CodeWanted, left: &mut usiz
     }
     place(image, &mut code);
     Ok(code)
+}
+
+/// What is added to an address in the file for the one in the process. An address of the code tells it, not the
+/// mapping's start: a mapping may begin at the start of the file, before the code, and linkers that keep the pages of
+/// code apart add to the distance between the two (LLD, for one: `p_vaddr` is greater than `p_offset`).
+fn bias(image: &Image, mapping: &Mapping, wanted: &CodeWanted) -> Option<u64> {
+    wanted.addresses.iter().find_map(|address| {
+        let distance = address.0.checked_sub(mapping.start.0)?;
+        let in_file = image.symbol_addr_in(mapping.file_offset, distance)?;
+        Some(address.0.wrapping_sub(in_file.0))
+    })
 }
 
 fn symbol_at(symbols: &[CodeSymbol], address: u64) -> Option<usize> {
