@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use procprof_profile::format::Limits;
 use procprof_profile::{Meta, Nanos, ProfileId};
-use procprof_store::{ErrorKind, ImportItem, ImportOptions, ImportReport, Store};
+use procprof_store::{ErrorKind, IMPORTED_FROM, ImportItem, ImportOptions, ImportReport, Store};
 
 use crate::clock::now;
 use crate::config::Config;
@@ -84,7 +84,7 @@ fn take(store: &Store, item: &ImportItem<'_>, node_name: &str) -> std::result::R
         trigger: "import".to_owned(),
         ..Meta::default()
     };
-    meta.more.insert("imported-from".to_owned(), item.file_name.to_owned());
+    meta.more.insert(IMPORTED_FROM.to_owned(), item.file_name.to_owned());
     let unpacked_max = Limits::default().unpacked_bytes;
     let order =
         PrepareRequest { meta, window: (item.start, Nanos(0)), arrived: Some(now()), requested: None, unpacked_max };

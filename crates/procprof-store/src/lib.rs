@@ -66,7 +66,8 @@ pub use query::{
 };
 pub use retention::{Clock, Disk, Hold, Item, ItemKey, RetentionLimits, Timeline, Victim, Why, retention};
 pub use store::{
-    ImportItem, ImportOptions, ImportReport, NOT_A_NAME, Opened, Rebuilt, Reconciled, RetainReport, Store,
+    IMPORTED_FROM, ImportItem, ImportOptions, ImportReport, NOT_A_NAME, Opened, Rebuilt, Reconciled, RetainReport,
+    Store,
 };
 pub use stored::{
     Encoded, Entry, Format, FunctionTable, FunctionValues, NewProfile, Summary, TopFunction, Total, content_id, page,

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use procprof_profile::{Meta, Nanos};
 use procprof_store::{
-    Encoded, Entry, Error, ErrorFilter, ErrorKind, Format, ImportItem, ImportOptions, ImportReport, NewProfile,
-    PageRequest, Store, StoreOptions, content_id,
+    Encoded, Entry, Error, ErrorFilter, ErrorKind, Format, IMPORTED_FROM, ImportItem, ImportOptions, ImportReport,
+    NewProfile, PageRequest, Store, StoreOptions, content_id,
 };
 
 use crate::support::{START, all, files, gzip, open, pprof, summary};
@@ -23,6 +23,7 @@ fn ingest(store: &Store, seen: &mut Vec<String>, item: &ImportItem<'_>) -> Resul
         node: Some(item.node),
         profile_type: Some(item.profile_type.clone()),
         trigger: "import".to_owned(),
+        more: [(IMPORTED_FROM.to_owned(), item.file_name.to_owned())].into(),
         ..Meta::default()
     };
     let new = NewProfile {
@@ -140,6 +141,29 @@ fn a_page_in_an_archive_is_a_profile_where_a_format_reads_it() {
 }
 
 #[test]
+fn equal_files_of_different_times_are_several_profiles() {
+    let (source, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let names = [
+        "cpu-profile-20251120-120000-pprof.gz",
+        "cpu-profile-20251120-130000-pprof.gz",
+        "mem-profile-20251120-120000-pprof.gz",
+    ];
+    for name in names {
+        std::fs::write(source.path().join(name), b"main;idle 1\n").unwrap();
+    }
+    let store = open(data.path());
+    let (report, _) = import(&store, source.path(), "UTC");
+    assert_eq!((report.added.len(), report.already_there.as_slice()), (2, &[names[2].to_owned()][..]));
+    for zone in ["UTC", "Europe/Berlin"] {
+        let (again, _) = import(&store, source.path(), zone);
+        assert_eq!((again.added.len(), again.already_there.len()), (0, 3), "{zone}");
+    }
+    let before = all(&store, 10);
+    store.rebuild().unwrap();
+    assert_eq!((all(&store, 10), before.len()), (before, 2));
+}
+
+#[test]
 fn pages_of_the_same_second_stay_what_they_are_after_a_rebuild() {
     let (source, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // In a repeated hour, two files can have the same name in UTC.
@@ -214,10 +238,12 @@ fn tricks_and_bombs_are_error_rows_and_the_rest_goes_on() {
     assert_eq!(reasons.len(), expected.len());
     // A time that is none leaves the date, as StarRocks reads it.
     let added: Vec<&str> = report.added.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(added, ["cpu-profile-20251120-999999-pprof.gz"]);
-    assert_eq!(report.already_there, ["mem-profile-20251120-000001-pprof.gz"], "equal content is one profile");
-    assert_eq!(seen.len(), 2);
-    assert_eq!(files(data.path()), ["10001/cpu-profile-20251120-000000-pprof.gz"]);
+    assert_eq!(added, ["cpu-profile-20251120-999999-pprof.gz", "mem-profile-20251120-000001-pprof.gz"]);
+    assert_eq!((report.already_there.len(), seen.len()), (0, 3));
+    assert_eq!(
+        files(data.path()),
+        ["10001/cpu-profile-20251120-000000-pprof.gz", "10001/mem-profile-20251120-000001-pprof.gz"]
+    );
     let errors = store.list_errors(&ErrorFilter::default(), &PageRequest::first(100)).rows;
     assert_eq!(errors.len(), expected.len() - 1, "a name that is not a profile's is no error row");
     assert!(errors.iter().all(|entry| entry.row.kind == ErrorKind::Import && entry.row.node == Some(10001)));

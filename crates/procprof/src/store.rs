@@ -18,6 +18,8 @@ const WANTED_MAX: usize = 8;
 /// not.
 pub(crate) fn import(arguments: &ImportArgs) -> Result<ExitCode> {
     let data = arguments.data.clone().unwrap_or_else(|| Config::defaults().data);
+    // Before anything is made in the folder of the data.
+    std::fs::read_dir(&arguments.dir).with_context(|| format!("import {}", arguments.dir.display()))?;
     let store = Store::open(data.clone(), StoreOptions::default())?;
     let report = import_folder(&data, &store, &arguments.dir, &arguments.node, arguments.tz.as_deref())
         .with_context(|| format!("import {}", arguments.dir.display()))?;

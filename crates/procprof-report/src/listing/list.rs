@@ -112,9 +112,7 @@ pub(crate) fn routines<'g, 'a>(graph: &'g Graph<'a>, options: &Options) -> Resul
         }
     }
     match &options.symbol {
-        Some(wanted) if routines.is_empty() => {
-            Err(Error::no_match(wanted, "the profile has none"))
-        }
+        Some(wanted) if routines.is_empty() => Err(Error::no_match(wanted, "the profile has none")),
         _ => Ok(routines),
     }
 }

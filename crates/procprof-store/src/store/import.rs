@@ -1,7 +1,8 @@
 //! Imports an existing `proc_profile` folder of StarRocks.
 //!
 //! Names are an allow-list (`FileName`); links, folders, pipes and everything else are refused; unpacking is bounded.
-//! Ids come from the content, so importing twice adds nothing, and two files of equal content are one profile. Profiles
+//! Ids come from the content, so importing twice adds nothing, and two files of equal content are one profile, unless
+//! only their names have a time and differ in it (formats of text that an idle process repeats byte by byte). Profiles
 //! go through the caller's ingest, as do the pages in archives (`*.html.tar.gz`), which are profiles where a format
 //! reads them. Other pages made elsewhere (`*-flame.html.gz` among them) are kept byte by byte. A page's id, node, type
 //! and time are those of its content, folder and name, so they survive without a catalog; its name in the store carries
@@ -72,6 +73,9 @@ pub struct ImportReport {
     pub refused: Vec<(String, String)>,
 }
 
+/// The fact that an import's ingest stores: the foreign file name.
+pub const IMPORTED_FROM: &str = "imported-from";
+
 /// Why a file is refused by its name alone: such a folder may contain anything.
 pub const NOT_A_NAME: &str = "not a profile's file name";
 
@@ -137,12 +141,15 @@ impl Store {
         ingest: &mut dyn FnMut(&ImportItem<'_>) -> std::result::Result<(), String>,
     ) -> Result<Outcome> {
         let bytes = folder.read(name, self.options.profile_bytes_max)?;
-        let id = content_id(&bytes);
+        let out_of_range = || Error::malformed(name, "its time is out of range");
+        let start = file_name.moment(&options.zone).ok_or_else(out_of_range)?;
+        let mut id = content_id(&bytes);
+        if self.is_of_another_time(id, start, &options.zone)? {
+            id = content_id(&[&start.0.to_le_bytes()[..], &bytes].concat());
+        }
         if self.contains(id)? {
             return Ok(Outcome::AlreadyThere);
         }
-        let out_of_range = || Error::malformed(name, "its time is out of range");
-        let start = file_name.moment(&options.zone).ok_or_else(out_of_range)?;
         let max = self.options.unpacked_bytes_max;
         let (node, profile_type) = (options.node, &file_name.profile_type);
         let item = |bytes| ImportItem { id, node, profile_type, start, file_name: name, bytes };
@@ -175,6 +182,17 @@ impl Store {
             }
         }
         Ok(Outcome::Added(id))
+    }
+
+    /// Whether the profile has its time from the name of its file, and that is not `start`.
+    fn is_of_another_time(&self, id: ProfileId, start: Nanos, zone: &TimeZone) -> Result<bool> {
+        if !self.contains(id)? {
+            return Ok(false);
+        }
+        let there = self.get(id)?;
+        let name = there.meta.more.get(IMPORTED_FROM).and_then(|name| FileName::parse_foreign(name));
+        let by_name = name.and_then(|name| name.moment(zone));
+        Ok(by_name == Some(there.start) && there.start != start)
     }
 
     fn record_refused(&self, options: &ImportOptions, file_name: &FileName, reason: String) {

@@ -30,7 +30,7 @@ use crate::{
     ItemKey, JournalDamage, NewProfile, Page, PageRequest, Result, RowQuery, Rows, StoreOptions, Timeline, Usage,
 };
 
-pub use self::import::{ImportItem, ImportOptions, ImportReport, NOT_A_NAME};
+pub use self::import::{IMPORTED_FROM, ImportItem, ImportOptions, ImportReport, NOT_A_NAME};
 pub use self::reconcile::Reconciled;
 pub use self::retain::RetainReport;
 
