@@ -246,6 +246,28 @@ impl Archive {
         Ok(found)
     }
 
+    /// The names of the nodes of a part's profiles, or of its hours, with their ids. One that was renamed has several.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn node_names(&self, part: Part, grain: Grain) -> Result<BTreeSet<(String, u64)>> {
+        let file = self.open(part, grain.headers())?;
+        let mut found = BTreeSet::new();
+        file.read(&["node", "node_name"], &|_| true, &mut |rows| {
+            let (nodes, names) = (rows.integers("node")?, rows.texts("node_name")?);
+            let mut last = None;
+            for (at, node) in nodes.values().iter().enumerate() {
+                let row = Some((names.value(at), *node));
+                if row != last {
+                    found.insert((names.value(at).to_owned(), node.cast_unsigned()));
+                    last = row;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     /// The profiles of a part, in the order of their table.
     ///
     /// # Errors

@@ -262,7 +262,7 @@ async fn a_sum_has_what_each_server_has_and_has_not_archived() {
 async fn sql_adds_up_what_each_server_has() {
     let folder = tempfile::tempdir().unwrap();
     let archive = folder.path().join("archive");
-    let two = started(config(&archive, &["api"])).await;
+    let two = started(config(&archive, &["api", "elsewhere"])).await;
     let data = tempfile::tempdir().unwrap();
     let mysql = SqlAddress { address: "127.0.0.1:0".parse().unwrap(), explicit: true, login: SqlLogin::Everyone };
     let archiving = Rhythm::Every(Duration::from_secs(1 << 30));
@@ -293,6 +293,22 @@ async fn sql_adds_up_what_each_server_has() {
     let warnings: Vec<(String, u16, String)> = client.query("SHOW WARNINGS").await.unwrap();
     let text = "timeline: 1 profiles that only other servers have are among '[others]'";
     assert!(warnings.iter().any(|(_, _, warning)| warning == text), "{warnings:?}");
+
+    // A node of another server has its name here, too.
+    push(&two, "elsewhere", 1_700_000_060).await;
+    let rows: Vec<(String, i64, i64)> = client.query(top.replace("api", "elsewhere")).await.unwrap();
+    assert!(rows.contains(&("hot_70".to_owned(), 70, 1)), "{rows:?}");
+    let merge = "/merge?type=cpu&from=2023-11-14T00:00:00Z&to=2023-11-15T00:00:00Z&format=collapsed";
+    assert!(one.text(&format!("{merge}&node=elsewhere")).await.contains("main;hot_70 "));
+    let problem = one.get(&format!("{merge}&node=nowhere")).await.text().await.unwrap();
+    assert!(problem.contains("nowhere") && problem.contains("is registered"), "{problem}");
+    let unknown = client.query_drop(top.replace("api", "nowhere")).await.unwrap_err().to_string();
+    assert!(unknown.contains("node not found: nowhere"), "{unknown}");
+    let warned = "SELECT COUNT(*) FROM top('99999', 'CPU', '2023-11-14', '2023-11-15')";
+    assert_eq!(client.query::<i64, _>(warned).await.unwrap(), [0]);
+    let warnings: Vec<(String, u16, String)> = client.query("SHOW WARNINGS").await.unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].2, "top: no profiles of type cpu were found; unknown nodes: 99999");
     drop(client);
     two.stop().await;
     one.stop().await;

@@ -2,6 +2,7 @@
 //! nodes and a type that were completed in a range, or the ones that are named, with `base_from=` and `base_to=` or
 //! `base_id=` their difference to others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
@@ -83,7 +84,7 @@ async fn side(web: &Arc<Web>, params: &Params, [id, from, to]: [&str; 3]) -> Api
 }
 
 /// The range, the nodes and the type that parameters name.
-pub(crate) fn range(web: &Web, params: &Params, [from, to]: [&str; 2]) -> ApiResult<ProfileRange> {
+pub(crate) async fn range(web: &Arc<Web>, params: &Params, [from, to]: [&str; 2]) -> ApiResult<ProfileRange> {
     let needed = |key: &str| {
         params.time(key)?.ok_or_else(|| Problem::bad_request(format!("{key} is missing; so is the range to merge")))
     };
@@ -93,29 +94,42 @@ pub(crate) fn range(web: &Web, params: &Params, [from, to]: [&str; 2]) -> ApiRes
     }
     params.need("node")?;
     let names: Vec<&str> = params.all("node").collect();
-    let nodes: Vec<u64> = match names.as_slice() {
-        [ALL_NODES] => Vec::new(),
-        names => names.iter().map(|name| node(web, name)).collect::<ApiResult<_>>()?,
-    };
-    if nodes.len() > NODES_MAX {
+    if names.len() > NODES_MAX {
         return Err(Problem::bad_request(format!("more than {NODES_MAX} nodes")));
     }
     let profile_type = params.profile_type("type")?.ok_or_else(|| Problem::bad_request("type is missing"))?;
-    Ok(ProfileRange { nodes, labels: params.labels()?, profile_type, from: first, to: last })
+    let labels = params.labels()?;
+    let mut range = ProfileRange { nodes: Vec::new(), labels, profile_type, from: first, to: last };
+    if names != [ALL_NODES] {
+        let mut nodes = Vec::with_capacity(names.len());
+        for name in names {
+            nodes.extend(nodes_named(web, name, &range).await?);
+        }
+        range.nodes = nodes;
+    }
+    Ok(range)
 }
 
-/// The id of a node. One that is gone is known to the archive alone, by its id.
-fn node(web: &Web, name: &str) -> ApiResult<u64> {
-    let shown: String = name.chars().take(200).collect();
+/// The ids of a node. One that is gone or of another server is known by its profiles.
+async fn nodes_named(web: &Arc<Web>, name: &str, range: &ProfileRange) -> ApiResult<BTreeSet<u64>> {
     let gone = || name.parse().ok().filter(|_| web.archiver.is_some());
-    let found = web.registry.find(name).map(|node| node.id).or_else(gone);
-    found.ok_or_else(|| Problem::bad_request(format!("no node {shown:?} is registered")))
+    if let Some(id) = web.registry.find(name).map(|node| node.id).or_else(gone) {
+        return Ok([id].into());
+    }
+    let (renderer, wanted, range) = (Arc::clone(&web.renderer), name.to_owned(), range.clone());
+    let found = tokio::task::spawn_blocking(move || renderer.nodes_named(&wanted, &range)).await;
+    let found = found.map_err(|error| Problem::internal(error.to_string()))??;
+    if found.is_empty() {
+        let shown: String = name.chars().take(200).collect();
+        return Err(Problem::bad_request(format!("no node {shown:?} is registered")));
+    }
+    Ok(found)
 }
 
 /// The profiles of nodes and a type that were completed in a range: those of the store, if it has all and they are few,
 /// since their files have everything; else those of the archive, and what only the store has.
 async fn in_range(web: &Arc<Web>, params: &Params, keys: [&str; 2]) -> ApiResult<Subject> {
-    let range = range(web, params, keys)?;
+    let range = range(web, params, keys).await?;
     let (store, wanted) = (Arc::clone(&web.store), range.clone());
     let entries = on_store(move || stored_in_range(&store, &wanted, SUMMED_MAX)).await?;
     let bytes = entries.iter().map(|entry| entry.bytes).sum::<u64>();

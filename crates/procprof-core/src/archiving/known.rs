@@ -13,6 +13,8 @@ use crate::{Error, Result};
 
 /// From this age on the parts are listed anew.
 const AGE_MAX: Duration = Duration::from_secs(5);
+/// Parts in which names of nodes are looked up.
+const NAMED_PARTS: usize = 64;
 /// Profiles and hours that are kept, about 130 bytes each.
 const KEPT_MAX: usize = 1 << 17;
 
@@ -37,12 +39,16 @@ struct Known {
     /// Counts uses.
     clock: u64,
     sums: HashMap<Part, Arc<PartSums>>,
+    nodes: HashMap<Part, Arc<NodeNames>>,
     /// Parts with files that could not be read, and why.
     broken: HashMap<Part, String>,
 }
 
 /// A list, and when it was last used.
 type Kept = (u64, Arc<Vec<Listed>>);
+
+/// Names of nodes, with their ids.
+type NodeNames = BTreeSet<(String, u64)>;
 
 /// What is in a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,6 +107,7 @@ impl KnownParts {
             }
         };
         known.sums.retain(|part, _| parts.whole.contains_key(part));
+        known.nodes.retain(|part, _| parts.whole.contains_key(part));
         known.broken.retain(|part, _| parts.whole.contains_key(part));
         known.parts = Arc::clone(&parts);
         known.listed = Some(listed);
@@ -158,6 +165,33 @@ impl KnownParts {
         let sums = Arc::new(PartSums::new(&self.archive.list(part, Grain::Profile)?));
         self.lock().sums.insert(part, Arc::clone(&sums));
         Ok(sums)
+    }
+
+    /// The ids of the nodes of a name in the newest part that has it, of the newest [`NAMED_PARTS`] of a time.
+    ///
+    /// # Errors
+    /// The storage's. A part that cannot be read is passed over.
+    pub fn nodes_named(&self, name: &str, from: Nanos, to: Nanos) -> Result<BTreeSet<u64>> {
+        let (mut parts, rolled) = self.parts_between(from, to)?;
+        parts.sort_by_key(|part| std::cmp::Reverse(part.end()));
+        for part in parts.into_iter().take(NAMED_PARTS) {
+            let grain = if rolled.contains(&part) { Grain::Hour } else { Grain::Profile };
+            let Ok(names) = self.node_names(part, grain) else { continue };
+            let found: BTreeSet<u64> = names.iter().filter(|(own, _)| own == name).map(|(_, id)| *id).collect();
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        Ok(BTreeSet::new())
+    }
+
+    fn node_names(&self, part: Part, grain: Grain) -> Result<Arc<NodeNames>> {
+        if let Some(names) = self.lock().nodes.get(&part) {
+            return Ok(Arc::clone(names));
+        }
+        let names = Arc::new(self.archive.node_names(part, grain)?);
+        self.lock().nodes.insert(part, Arc::clone(&names));
+        Ok(names)
     }
 
     /// Notes that a file of a part is at fault: sums leave its profiles out from now on, and say so.

@@ -1,6 +1,6 @@
 //! Ranges added up at once, for those who want numbers and no report: sums of profiles, and headers of archived ones.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -203,6 +203,25 @@ impl Renderer {
     /// Whether there is an archive.
     pub fn has_archive(&self) -> bool {
         self.archive.is_some()
+    }
+
+    /// The nodes of a name that only the archive or other servers know, by their profiles in the range, of whatever
+    /// nodes it is: of the newest 64 parts of the archive, else of what other servers have not archived yet. Blocks.
+    ///
+    /// # Errors
+    /// When the archive cannot be listed.
+    pub fn nodes_named(&self, name: &str, range: &ProfileRange) -> Result<BTreeSet<u64>, RenderError> {
+        let Some(archive) = &self.archive else { return Ok(BTreeSet::new()) };
+        let found = archive.nodes_named(name, range.from, range.to);
+        let found = found.map_err(|error| RenderError::Unavailable(format!("archive: {}", chain(&error))))?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let Some(servers) = &self.servers else { return Ok(found) };
+        let everywhere = ProfileRange { nodes: Vec::new(), ..range.clone() };
+        let answers = servers.elsewhere_blocking(everywhere.question()).into_iter();
+        let profiles = answers.filter_map(|answer| answer.profiles.ok()).flatten();
+        Ok(profiles.filter(|profile| profile.node_name == name).map(|profile| profile.node).collect())
     }
 
     /// The profiles of a range that the archive has, without those that are `known`; with [`Grain::Hour`], hours of

@@ -56,20 +56,21 @@ impl PeriodCall<'_> {
         profile_type: &Value,
         [from, to]: [&Value; 2],
     ) -> Result<ProfileRange, SqlError> {
-        let Chosen { nodes, labels } = self.chosen(&text(nodes))?;
         let profile_type = match profile_type {
             Value::Null => ProfileType::Cpu,
-            other => text(other).parse().map_err(|error| self.wrong(error))?,
+            other => text(other).to_ascii_lowercase().parse().map_err(|error| self.wrong(error))?,
         };
         let from = self.moment(from)?.unwrap_or(Nanos(i64::MIN));
         let to = self.moment(to)?.unwrap_or(Nanos(i64::MAX));
         if from >= to {
             return Err(self.wrong("the period ends before it begins"));
         }
-        Ok(ProfileRange { nodes, labels, profile_type, from, to })
+        let mut range = ProfileRange { nodes: Vec::new(), labels: Vec::new(), profile_type, from, to };
+        Chosen { nodes: range.nodes, labels: range.labels } = self.chosen(&text(nodes), &range)?;
+        Ok(range)
     }
 
-    fn chosen(&self, names: &str) -> Result<Chosen, SqlError> {
+    fn chosen(&self, names: &str, range: &ProfileRange) -> Result<Chosen, SqlError> {
         let sql = self.statement.server()?;
         let mut chosen = Chosen::default();
         if let Some(node) = sql.registry.find(names.trim()) {
@@ -90,7 +91,11 @@ impl PeriodCall<'_> {
             } else if name == ALL {
                 is_any = true;
             } else {
-                return Err(self.wrong(format!("node not found: {}", cut(name))));
+                let found = sql.renderer.nodes_named(name, range).map_err(|error| self.failed(&error))?;
+                if found.is_empty() {
+                    return Err(self.wrong(format!("node not found: {}", cut(name))));
+                }
+                chosen.nodes.extend(found);
             }
         }
         if chosen.nodes.len() + chosen.labels.len() > NAMES_MAX {
@@ -142,9 +147,21 @@ impl PeriodCall<'_> {
         Ok(summed)
     }
 
+    /// Notes that a range has no profiles, and which nodes of it nothing knows.
+    pub(super) fn nothing_found(&self, range: &ProfileRange) {
+        let registry = self.statement.server().map(|sql| &sql.registry);
+        let is_unknown = |id: &&u64| registry.as_ref().is_ok_and(|registry| registry.by_id(**id).is_none());
+        let unknown: Vec<String> = range.nodes.iter().filter(is_unknown).map(u64::to_string).collect();
+        let nodes = if unknown.is_empty() { String::new() } else { format!("; unknown nodes: {}", unknown.join(", ")) };
+        self.warn(format!("no profiles of type {} were found{nodes}", range.profile_type.name()));
+    }
+
     fn covered(&self, range: &ProfileRange, coverage: &Coverage) {
         self.unreadable(&coverage.unreadable);
         self.silent(&coverage.silent);
+        if coverage.profiles() == 0 {
+            return self.nothing_found(range);
+        }
         let has_start = range.from > Nanos(i64::MIN);
         if has_start && coverage.empty_hours > 0 {
             let Coverage { empty_hours, hours, .. } = coverage;

@@ -69,6 +69,9 @@ pub(super) fn timeline(statement: &StatementContext, parameters: &[Value]) -> Re
     elsewhere.iter().for_each(|profile| found.known.compare(profile.completed));
     found.find_kind(only.as_deref(), &elsewhere)?;
     found.read(elsewhere)?;
+    if found.profiles == 0 {
+        call.nothing_found(&found.range);
+    }
     found.rows(most)
 }
 

@@ -99,7 +99,7 @@ async fn side(web: &Arc<Web>, params: &Params, [id, from, to]: [&str; 3]) -> Api
         }
         return Ok(Side { entries, has_more: false, range: None, coverage: None });
     }
-    let range = range(web, params, [from, to])?;
+    let range = range(web, params, [from, to]).await?;
     let (store, filter) = (Arc::clone(&web.store), range.filter());
     let page = on_store(move || store.list(&filter, &PageRequest::first(PAGE_MAX))).await?;
     let range = Some((range.from.0, range.to.0));
