@@ -410,6 +410,7 @@ pub(crate) const ROUTES: &[Route] = &[
             TYPE,
             FROM,
             TO,
+            query("last", Text, "1h, 6h, 1d or 7d: redirects to the range of this time until now"),
             query("id", Uuid, "A profile instead of a range; may be given several times"),
             query("base_from", Time, "Compared with those completed at this time or later"),
             query("base_to", Time, "and before this time"),

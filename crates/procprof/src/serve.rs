@@ -1,7 +1,7 @@
 //! `procprof serve`: reads the configuration, starts demo processes if asked, runs the server until a signal ends it.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -63,10 +63,10 @@ async fn serve(arguments: &ServeArgs) -> Result<()> {
     let agent = own_agent()?;
     let config_has_users = config.users_file.is_some();
     let handle = Server::start(ServerOptions {
-        http: address(arguments, &config)?,
+        http: http_address(&config)?,
         http_explicit: arguments.http.is_some() || !arguments.demo,
         mysql: sql_address(arguments, &config)?,
-        data: data_folder(arguments, &config),
+        data: config.data.clone(),
         insecure: arguments.insecure,
         archiving: if arguments.demo { Rhythm::Every(DEMO_ARCHIVE) } else { Rhythm::Hourly },
         buckets: Environment::of_process(),
@@ -129,12 +129,23 @@ fn reload(handle: &ServerHandle, arguments: &ServeArgs) {
     }
 }
 
-/// The configuration of `serve`.
+/// The configuration of `serve`, with what the command line says.
 fn own_configuration(arguments: &ServeArgs) -> Result<Config> {
     let mut config = configuration(arguments.config.as_deref(), &arguments.more)?;
     let is_default = config.self_interval_seconds == Config::defaults().self_interval_seconds;
     if arguments.demo && is_default {
         config.self_interval_seconds = DEMO_CUT_SECONDS;
+    }
+    if let Some(address) = arguments.http {
+        config.http = address.to_string();
+    }
+    if let Some(address) = arguments.mysql {
+        config.mysql = address.to_string();
+    }
+    match &arguments.data {
+        Some(folder) => config.data.clone_from(folder),
+        None if arguments.demo && arguments.config.is_none() => config.data = DEMO_DATA.into(),
+        None => {}
     }
     Ok(config)
 }
@@ -158,10 +169,6 @@ pub(crate) fn configuration(file: Option<&Path>, more: &MoreConfig) -> Result<Co
     Ok(config)
 }
 
-fn address(arguments: &ServeArgs, config: &Config) -> Result<SocketAddr> {
-    arguments.http.map_or_else(|| http_address(config), Ok)
-}
-
 /// The address of the pages by the configuration.
 pub(crate) fn http_address(config: &Config) -> Result<SocketAddr> {
     config
@@ -179,22 +186,8 @@ pub(crate) fn mysql_address(config: &Config) -> Result<Option<SocketAddr>> {
 /// The address for SQL clients. If only the HTTP port was set, as by the demo, the next free one is used.
 fn sql_address(arguments: &ServeArgs, config: &Config) -> Result<Option<SqlAddress>> {
     let login = if arguments.mysql_no_auth { SqlLogin::Everyone } else { SqlLogin::Users };
-    let (address, explicit) = match arguments.mysql {
-        Some(address) => (address, true),
-        None => match mysql_address(config)? {
-            Some(address) => (address, arguments.http.is_none() && !arguments.demo),
-            None => return Ok(None),
-        },
-    };
-    Ok(Some(SqlAddress { address, explicit, login }))
-}
-
-fn data_folder(arguments: &ServeArgs, config: &Config) -> PathBuf {
-    match &arguments.data {
-        Some(folder) => folder.clone(),
-        None if arguments.demo && arguments.config.is_none() => DEMO_DATA.into(),
-        None => config.data.clone(),
-    }
+    let explicit = arguments.mysql.is_some() || arguments.http.is_none() && !arguments.demo;
+    Ok(mysql_address(config)?.map(|address| SqlAddress { address, explicit, login }))
 }
 
 /// The agent of the server's own process, its heap profiler awake.

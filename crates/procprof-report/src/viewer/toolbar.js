@@ -65,7 +65,7 @@ export class Toolbar {
     this.chips.replaceChildren(...(zoomed ? [this.whole] : []), ...chips(app));
     this.whole.hidden = !zoomed;
     this.notes.replaceChildren(...app.warnings.map((warning) => el('li', {}, el('bdi', {}, warning))),
-      ...(head?.notes ?? []).map((note) => el('li', {}, el('bdi', {}, noteText(note)), shownBy(app, note))));
+      ...(head?.notes ?? []).map((note) => el('li', {}, el('bdi', {}, noteText(note)), ' ', shownBy(app, note))));
     this.showLegend();
   }
 

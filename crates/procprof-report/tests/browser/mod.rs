@@ -5,6 +5,9 @@
 pub(crate) mod driver;
 pub(crate) mod page_server;
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use driver::Browser;
 use page_server::PageServer;
 use procprof_profile::Profile;
@@ -116,4 +119,16 @@ fn the_viewer_zooms_and_searches_in_chromium() {
     for title in titles(&browser) {
         assert!(unescaped.contains(&format!("<title>{title}</title>")), "{title:?} is not what the picture says");
     }
+}
+
+/// Waits until the answer of a script contains a text.
+pub(crate) fn until(browser: &Browser, script: &str, expected: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < deadline {
+        if browser.text(script).contains(expected) {
+            return;
+        }
+        sleep(Duration::from_millis(30));
+    }
+    panic!("{script}: {:?} lacks {expected:?}", browser.text(script));
 }

@@ -1,6 +1,6 @@
 //! The graph's viewer in Chromium, under the policy that servers answer with.
 
-use crate::browser::{POLICY, driver, driver::Browser, page_server::PageServer};
+use crate::browser::{POLICY, driver, driver::Browser, page_server::PageServer, until};
 use crate::{escaping, samples};
 
 fn count(browser: &Browser, selector: &str) -> i64 {
@@ -71,4 +71,26 @@ fn the_graph_is_searched_and_calls_are_followed_in_chromium() {
     let fits = "const whole = document.getElementById('procprof-drawing').getBoundingClientRect();\
          return Number(whole.left >= 0 && whole.top >= 0 && whole.right <= innerWidth + 1 && whole.bottom <= innerHeight + 1)";
     assert_eq!(browser.number(fits), 1);
+}
+
+/// A large graph begins at the node that tells most, at a size that can be read.
+#[test]
+fn a_graph_in_a_frame_without_a_size_begins_when_it_has_one() {
+    let names: Vec<String> = (0..80).map(|number| format!("f{number}")).collect();
+    let stacks: Vec<[&str; 3]> = names.iter().map(|name| ["main", name.as_str(), "leaf"]).collect();
+    let stacks: Vec<(&[&str], i64)> = stacks.iter().map(|stack| (&stack[..], 10_000_000)).collect();
+    let svg = samples::text(&samples::stacks(&stacks), "svg", &[]);
+    let page = "<!doctype html><iframe id=f src=/graph.svg width=900 height=600 hidden></iframe>".to_owned();
+    let policy = "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+    let server =
+        PageServer::start(policy, vec![("/graph.svg", "image/svg+xml", svg), ("/page.html", "text/html", page)]);
+    let browser = Browser::start();
+    browser.open(&server.url("/page.html"));
+    let in_sight = "const frame = document.getElementById('f');\
+         const inner = frame.contentDocument;\
+         if (!inner.getElementById('procprof-graph')?.hasAttribute('data-ready')) return 'not ready';\
+         frame.hidden = false;\
+         const box = inner.querySelector('.n').getBoundingClientRect();\
+         return String(box.width > 20 && box.left >= 0 && box.top >= 0 && box.right <= 900 && box.bottom <= 600)";
+    until(&browser, in_sight, "true");
 }

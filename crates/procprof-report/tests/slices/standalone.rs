@@ -1,8 +1,5 @@
 //! The page that stands alone in Chromium: its script finds the same as Rust does, and its controls work.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
 use procprof_profile::Profile;
 use procprof_report::Budget;
 use procprof_report::viewer::{TableOrder, TableQuery, Tree};
@@ -10,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::decoded::Decoded;
 use super::{sandwich, tree};
-use crate::browser::POLICY;
 use crate::browser::driver::{Browser, ENTER, ESCAPE, LEFT, UP};
 use crate::browser::page_server::PageServer;
+use crate::browser::{POLICY, until};
 use crate::{escaping, samples};
 
 /// The text of what has the keyboard's mark, or fills the width.
@@ -22,18 +19,6 @@ fn open(browser: &Browser, url: &str) {
     browser.open("about:blank");
     browser.open(url);
     until(browser, "return String(!!document.querySelector('#viewer[data-ready]'))", "true");
-}
-
-/// Waits until a script returns a text that contains another.
-fn until(browser: &Browser, script: &str, expected: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < deadline {
-        if browser.text(script).contains(expected) {
-            return;
-        }
-        sleep(Duration::from_millis(30));
-    }
-    panic!("{script}: {:?} lacks {expected:?}", browser.text(script));
 }
 
 /// The result of the page's script.

@@ -8,13 +8,15 @@ use maud::{Markup, html};
 use procprof_core::archiving::{ArchiveOverview, ArchiveState, ArchiveUse};
 use procprof_core::clock::now;
 use procprof_core::servers::Servers;
+use procprof_profile::ProfileType;
 use procprof_store::Usage;
 
 use super::frame::Frame;
-use super::{ago, grouped, moment, share, size, span};
+use super::{ago, grouped, moment, profile_count, share, size, span, time_query};
 use crate::Web;
 use crate::api::archive::overview;
 use crate::problem::ApiResult;
+use crate::subjects::ALL_NODES;
 use crate::texts::{Text, t};
 
 /// Days shown.
@@ -49,7 +51,7 @@ pub(crate) async fn archive(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
         }
     };
     let body = html! { main class="one archive" { h1 { (t!("Archive")) } (body) } };
-    Ok(Frame { place: "/settings", title: t!("Archive").get(), node: None, live: false, status: None }.page(body))
+    Ok(Frame { place: "/archive", title: t!("Archive").get(), node: None, live: false, status: None }.page(body))
 }
 
 fn contents(folder: &str, found: &ArchiveOverview, state: &ArchiveState, usage: &Usage) -> Markup {
@@ -83,7 +85,7 @@ fn contents(folder: &str, found: &ArchiveOverview, state: &ArchiveState, usage: 
             (table(t!("By cluster"), t!("Cluster"), found.clusters.iter().map(|(cluster, own)| (html! { (cluster) }, *own))))
             (table(t!("By day"), t!("Day (UTC)"), days(found).into_iter().rev().take(DAYS_MAX)))
             (table(t!("By hour"), t!("Hour (UTC)"), found.hours.iter().rev().take(HOURS_MAX).map(|(hour, own)| {
-                (civil(hour.start().0, "%Y-%m-%d %H:00"), *own)
+                (summed(hour.start().0, HOUR, "%Y-%m-%d %H:00"), *own)
             })))
         }
     }
@@ -135,7 +137,7 @@ fn summary(found: &ArchiveOverview, state: &ArchiveState, usage: &Usage) -> Mark
         section class="card" {
             dl {
                 dt { (t!("Size")) }
-                dd { strong { (size(found.all.bytes)) } " · " (t!("{0} profiles", grouped(found.all.profiles))) }
+                dd { strong { (size(found.all.bytes)) } " · " (profile_count(found.all.profiles)) }
                 @if let Some(each) = found.all.bytes_each() {
                     dt { (t!("Size per profile")) }
                     dd {
@@ -166,7 +168,13 @@ fn days(found: &ArchiveOverview) -> Vec<(Markup, ArchiveUse)> {
     for (hour, own) in &found.hours {
         days.entry(hour.start().0.div_euclid(DAY)).or_default().add(*own);
     }
-    days.into_iter().map(|(day, own)| (civil(day * DAY, "%Y-%m-%d"), own)).collect()
+    days.into_iter().map(|(day, own)| (summed(day * DAY, DAY, "%Y-%m-%d"), own)).collect()
+}
+
+/// A time that leads to the sum of the CPU profiles of all nodes in it.
+fn summed(start: i64, length: i64, shape: &str) -> Markup {
+    let query = time_query(&ProfileType::Cpu, start, start.saturating_add(length));
+    html! { a href=(format!("/merge?node={ALL_NODES}&{query}")) { (civil(start, shape)) } }
 }
 
 fn civil(nanos: i64, shape: &str) -> Markup {

@@ -6,13 +6,14 @@ use crate::assets;
 use crate::texts::{Language, Text, of_script, switch, t};
 
 /// The pages that every page leads to.
-const PLACES: [(&str, Text); 9] = [
+const PLACES: [(&str, Text); 10] = [
     ("/", t!("Nodes")),
     ("/proc_profile", t!("Profiles")),
     ("/merge", t!("Merge")),
     ("/search", t!("Search")),
     ("/heap", t!("Heap")),
     ("/open", t!("Open")),
+    ("/archive", t!("Archive")),
     ("/symbols", t!("Symbols")),
     ("/settings", t!("Settings")),
     ("/help", t!("Help")),

@@ -7,7 +7,7 @@ use super::wanted::command;
 use crate::server_url::ServerUrl;
 use crate::texts::{Text, t};
 
-const PAGES: [(&str, Text, Text); 9] = [
+const PAGES: [(&str, Text, Text); 10] = [
     (
         "/",
         t!("Nodes"),
@@ -35,6 +35,11 @@ const PAGES: [(&str, Text, Text); 9] = [
         "/open",
         t!("Open a file"),
         t!("A profile of your own, in any format that can be read, shown without storing it."),
+    ),
+    (
+        "/archive",
+        t!("Archive"),
+        t!("What the archive has of each day and hour, what it costs, and how far it is; the servers that share it."),
     ),
     ("/symbols", t!("Symbols"), t!("Uploaded symbols, and the files whose symbols are missing.")),
     ("/settings", t!("Settings"), t!("The configuration in effect, and what is stored.")),

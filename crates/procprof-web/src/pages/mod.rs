@@ -14,6 +14,7 @@ mod merge;
 mod open;
 mod operate;
 mod overview;
+mod period;
 mod process;
 mod profile;
 mod search;
@@ -140,6 +141,11 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
     groups.collect::<Vec<_>>().join(",")
+}
+
+/// A number of profiles.
+fn profile_count(number: u64) -> String {
+    if number == 1 { t!("1 profile").to_string() } else { t!("{0} profiles", grouped(number)) }
 }
 
 /// A length of time in its largest unit.

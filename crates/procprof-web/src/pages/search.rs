@@ -19,7 +19,7 @@ use procprof_store::{
 use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
 use super::list::table::{Table, forms, short};
-use super::{grouped, moment, type_label};
+use super::{grouped, moment, profile_count, type_label};
 use crate::Web;
 use crate::blocking::on_store;
 use crate::caller::Caller;
@@ -222,19 +222,19 @@ impl Search {
     fn results(&self, found: &Found, principal: &Principal) -> Markup {
         html! {
             p role="status" {
-                (t!("{0} of {1} searched").fill(&[html! { strong { (count(found.entries.len() as u64)) } }, html! { (grouped(found.searched)) }]))
+                (t!("{0} of {1} searched").fill(&[html! { strong { (profile_count(found.entries.len() as u64)) } }, html! { (grouped(found.searched)) }]))
                 @if let Some(until) = found.until { ", " (t!("back to {0}").fill(&[moment(until)])) }
                 @if found.next.is_none() { ", " (t!("all there are")) }
                 ". "
                 @if found.uncovered.waiting > 0 {
                     strong {
-                        (t!("Not searched, since their functions are still being read: {0}.", count(found.uncovered.waiting)))
+                        (t!("Not searched, since their functions are still being read: {0}.", profile_count(found.uncovered.waiting)))
                     } " "
                 }
                 @if found.uncovered.unreadable + found.uncovered.too_many > 0 {
                     strong {
                         (t!("Not searched, since they cannot be read or have too many functions: {0}.",
-                            count(found.uncovered.unreadable + found.uncovered.too_many)))
+                            profile_count(found.uncovered.unreadable + found.uncovered.too_many)))
                     } " "
                 }
                 @if let Some(next) = &found.next {
@@ -321,11 +321,6 @@ fn largest(batch: &RowBatch) -> Option<(ProfileId, Hit)> {
 
 fn percent(share: f64) -> String {
     format!("{share:.0}\u{a0}%")
-}
-
-/// A number of profiles.
-fn count(profiles: u64) -> String {
-    if profiles == 1 { t!("1 profile").to_string() } else { t!("{0} profiles", profiles) }
 }
 
 /// Which functions were found, where several match.

@@ -21,7 +21,7 @@ pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
         main class="one settings" {
             h1 { (t!("Settings")) }
             p class="muted" {
-                (t!("As read from the configuration. Keys are changed in its file, or by {0}; SIGHUP has the file read again. What differs from the default is marked.").fill(&[html! { code { "--set KEY=VALUE" } }]))
+                (t!("As read from the configuration and the command line. Keys are changed in its file, or by {0}; SIGHUP has the file read again. What differs from the default is marked.").fill(&[html! { code { "--set KEY=VALUE" } }]))
             }
             (overview::storage(&web, &usage))
             div class="table" { table {
@@ -48,7 +48,7 @@ fn row(key: &Key, value: &str) -> Markup {
     let is_changed = !is_default(key, value);
     html! {
         tr class=[is_changed.then_some("changed")] {
-            td { code { (key.name) } }
+            td { code { (parts(key.name)) } }
             td {
                 @if shown.is_empty() {
                     span class="muted" { (t!("none")) }
@@ -69,6 +69,11 @@ fn row(key: &Key, value: &str) -> Markup {
             td class="wide muted" { @if key.reload { (t!("on SIGHUP")) } @else { (t!("at a restart")) } }
         }
     }
+}
+
+/// A name that is broken between its words alone.
+fn parts(name: &str) -> Markup {
+    html! { @for word in name.split_inclusive('_') { (word) wbr; } }
 }
 
 /// A text whose code stands between backticks.

@@ -52,8 +52,13 @@
     place.y = BAR + Math.max(0, (room - whole.height * place.scale) / 2);
     show();
   }
-  // A graph that would be too small to read begins at the node that tells most, which is the first.
+  // A graph that would be too small to read begins at the node that tells most, which is the first. A frame may have no
+  // size yet when its document is there.
+  let begun = false;
   function begin() {
+    const box = root.getBoundingClientRect();
+    if (begun || !box.width || !box.height) return;
+    begun = true;
     fit();
     if (place.scale >= 0.3 || !nodes.length) return;
     place.scale = 0.6;
@@ -246,7 +251,10 @@
   window.addEventListener('keydown', (event) => {
     if (key(event)) event.preventDefault();
   });
-  window.addEventListener('resize', resize);
+  window.addEventListener('resize', () => {
+    resize();
+    begin();
+  });
 
   root.removeAttribute('viewBox');
   root.removeAttribute('width');

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 use procprof_profile::ProfileType;
 
-use super::query::{ListQuery, PERIODS, TRIGGERS};
+use super::query::{ListQuery, TRIGGERS};
+use crate::pages::period::PERIODS;
 use crate::pages::{trigger_name, type_label};
 use crate::texts::t;
 use crate::time::rfc3339;
@@ -30,11 +31,11 @@ pub(super) fn filters(query: &ListQuery, types: &[ProfileType], labels: &[String
             }
             p class="filters" role="group" aria-label=(t!("Time")) {
                 a href=(query.with_last(None).href()) aria-current=[any_time.then_some("true")] { (t!("Any time")) }
-                @for (name, label, _) in PERIODS {
-                    a href=(query.with_last(Some(name)).href())
-                        aria-current=[(query.last == Some(name)).then_some("true")]
+                @for period in PERIODS {
+                    a href=(query.with_last(Some(period)).href())
+                        aria-current=[query.last.is_some_and(|last| last.name == period.name).then_some("true")]
                     {
-                        (label)
+                        (period.label)
                     }
                 }
             }
@@ -50,7 +51,7 @@ fn form(query: &ListQuery, labels: &[String]) -> Markup {
         form class="search" action="/proc_profile" role="search" {
             input type="hidden" name="node" value=(query.node.id);
             @if let Some(kind) = &query.profile_type { input type="hidden" name="type" value=(kind.name()); }
-            @if let Some(last) = query.last { input type="hidden" name="last" value=(last); }
+            @if let Some(last) = query.last { input type="hidden" name="last" value=(last.name); }
             input type="search" name="text" value=(query.text.as_deref().unwrap_or(""))
                 placeholder=(t!("Function, label or file name")) aria-label=(t!("Function, label or file name"));
             details class="more-filters"

@@ -8,20 +8,13 @@ use procprof_profile::{Nanos, ProfileType};
 use procprof_store::Filter;
 
 use crate::Web;
+use crate::pages::period::Period;
 use crate::params::{Params, encode};
-use crate::problem::{ApiResult, Problem};
-use crate::texts::{Text, t};
+use crate::problem::ApiResult;
 use crate::time::rfc3339;
 
 /// Names of the parameters.
 pub(super) const KNOWN: &[&str] = &["node", "type", "last", "from", "to", "label", "text", "trigger", "cursor"];
-/// Periods that end now: as in the address, for people, in seconds.
-pub(super) const PERIODS: [(&str, Text, i64); 4] = [
-    ("1h", t!("1 hour"), 3600),
-    ("6h", t!("6 hours"), 21_600),
-    ("1d", t!("1 day"), 86_400),
-    ("7d", t!("7 days"), 604_800),
-];
 /// Reasons of captures that can be filtered by.
 pub(super) const TRIGGERS: [&str; 4] = ["schedule", "manual", "push", "import"];
 
@@ -30,7 +23,7 @@ pub(super) const TRIGGERS: [&str; 4] = ["schedule", "manual", "push", "import"];
 pub(super) struct ListQuery {
     pub(super) node: Arc<Node>,
     pub(super) profile_type: Option<ProfileType>,
-    pub(super) last: Option<&'static str>,
+    pub(super) last: Option<Period>,
     pub(super) from: Option<Nanos>,
     pub(super) to: Option<Nanos>,
     pub(super) labels: Vec<(String, String)>,
@@ -44,14 +37,10 @@ impl ListQuery {
             Some(_) => params.node(web)?,
             None => first_node(web),
         };
-        let last = params.get("last").map(|text| {
-            let found = PERIODS.iter().find(|(name, ..)| *name == text).map(|(name, ..)| *name);
-            found.ok_or_else(|| Problem::bad_request("last: expected 1h, 6h, 1d or 7d"))
-        });
         Ok(ListQuery {
             node,
             profile_type: params.profile_type("type")?,
-            last: last.transpose()?,
+            last: Period::of(params)?,
             from: params.time("from")?,
             to: params.time("to")?,
             labels: params.labels()?,
@@ -73,8 +62,7 @@ impl ListQuery {
 
     /// All profiles of the node in the range of time.
     pub(super) fn range(&self) -> Filter {
-        let period = PERIODS.iter().find(|(name, ..)| self.last == Some(name)).map(|(_, _, seconds)| *seconds);
-        let since = period.map(|seconds| Nanos(now().0.saturating_sub(seconds * 1_000_000_000)));
+        let since = self.last.map(|period| Nanos(now().0.saturating_sub(period.seconds * 1_000_000_000)));
         Filter { nodes: vec![self.node.id], from: self.from.or(since), to: self.to, ..Filter::default() }
     }
 
@@ -94,7 +82,7 @@ impl ListQuery {
         self.text_of(None, (range.from, range.to))
     }
 
-    fn text_of(&self, last: Option<&str>, (from, to): (Option<Nanos>, Option<Nanos>)) -> String {
+    fn text_of(&self, last: Option<Period>, (from, to): (Option<Nanos>, Option<Nanos>)) -> String {
         let mut href = format!("node={}", self.node.id);
         let mut add = |name: &str, value: Option<&str>| {
             if let Some(value) = value {
@@ -102,7 +90,7 @@ impl ListQuery {
             }
         };
         add("type", self.profile_type.as_ref().map(ProfileType::name));
-        add("last", last);
+        add("last", last.map(|period| period.name));
         add("from", from.map(|from| rfc3339(from.0)).as_deref());
         add("to", to.map(|to| rfc3339(to.0)).as_deref());
         for (key, value) in &self.labels {
@@ -117,7 +105,7 @@ impl ListQuery {
         ListQuery { profile_type, ..self.clone() }
     }
 
-    pub(super) fn with_last(&self, last: Option<&'static str>) -> ListQuery {
+    pub(super) fn with_last(&self, last: Option<Period>) -> ListQuery {
         ListQuery { last, from: None, to: None, ..self.clone() }
     }
 

@@ -9,6 +9,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
+use procprof_core::clock::now;
 use procprof_core::render::Requester;
 use procprof_profile::ProfileType;
 use procprof_report::Report;
@@ -18,6 +19,7 @@ use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::known_class;
 use super::list::table::{Table, forms};
+use super::period::{PERIODS, Period};
 use super::{grouped, span, time_query, type_label};
 use crate::Web;
 use crate::caller::{Caller, ReportRequester};
@@ -37,7 +39,7 @@ const LISTED_MAX: usize = 50;
 /// Bytes of the table that the page without JavaScript shows.
 const PLAIN_BYTES_MAX: usize = 256 << 10;
 
-/// `GET /merge?node=&label=&type=&from=&to=&id=&base_from=&base_to=&base_id=`
+/// `GET /merge?node=&label=&type=&from=&to=&id=&base_from=&base_to=&base_id=`, or `last=` for a range that ends now
 pub(crate) async fn merge(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
@@ -47,6 +49,15 @@ pub(crate) async fn merge(
 ) -> ApiResult<Response> {
     let query = query.unwrap_or_default();
     let params = Params::parse(&query)?;
+    if let Some(period) = Period::of(&params)? {
+        let (from, to) = (now().0 - period.seconds * SECOND, now().0);
+        let others = params
+            .except(&["last", "from", "to", "base_from", "base_to"])
+            .map(|(key, value)| format!("{key}={}", encode(value)));
+        let range = [format!("from={}", encode(&rfc3339(from))), format!("to={}", encode(&rfc3339(to)))];
+        let query = others.chain(range).collect::<Vec<_>>().join("&");
+        return Ok(Redirect::temporary(&format!("/merge?{query}")).into_response());
+    }
     if ["id", "from", "to"].iter().all(|key| params.get(key).is_none()) {
         let body = html! {
             main class="one" {
@@ -158,7 +169,8 @@ impl Page<'_> {
                     @if self.other.is_some() {
                         (t!("difference"))
                     } @else {
-                        (t!("of {0} profiles", grouped(self.side.count())))
+                        @if self.side.count() == 1 { (t!("of 1 profile")) }
+                        @else { (t!("of {0} profiles", grouped(self.side.count()))) }
                     }
                 }
                 p class="about" {
@@ -239,7 +251,7 @@ impl Page<'_> {
         html! {
             @if self.other.is_some() { a href=(format!("/merge?{range}")) { (t!("Without the comparison")) } }
             a href=(before(DAY)) { (t!("Compare with the day before")) }
-            a href=(before(to - from)) { (t!("Compare with the {0} before", span(to - from))) }
+            @if to - from != DAY { a href=(before(to - from)) { (t!("Compare with the {0} before", span(to - from))) } }
             a href=(format!("/proc_profile?{list}")) { (t!("List")) }
         }
     }
@@ -384,6 +396,12 @@ fn form(web: &Web, params: &Params) -> Markup {
             }
             label { (t!("Compare to (UTC)")) input name="base_to" value=(value("base_to")) placeholder=(t!("none")); }
             button type="submit" class="primary" { (t!("Merge")) }
+            div class="periods" role="group" aria-label=(t!("Time")) {
+                (t!("Until now:"))
+                @for Period { name, label, .. } in PERIODS {
+                    button type="submit" name="last" value=(name) formnovalidate { (label) }
+                }
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use procprof_core::render::Coverage;
 use procprof_store::{Entry, PAGE_MAX, PageRequest};
 
-use super::super::{grouped, moment, quantity};
+use super::super::{grouped, moment, profile_count, quantity};
 use super::SECOND;
 use crate::Web;
 use crate::blocking::on_store;
@@ -120,11 +120,7 @@ pub(super) fn summary(side: &Side) -> Markup {
             (t!("{0} to {1}").fill(&[moment(from), moment(to)])) ": "
             strong {
                 @if side.has_more { (t!("{0} profiles and more", side.entries.len())) }
-                @else if side.count() == 1 {
-                    (t!("1 profile"))
-                } @else {
-                    (t!("{0} profiles", grouped(side.count())))
-                }
+                @else { (profile_count(side.count())) }
             }
             @if total > 0 { ", " (t!("{0} in all", quantity(total, &unit))) }
         }
