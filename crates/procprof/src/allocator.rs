@@ -62,6 +62,19 @@ pub(crate) fn give_back() -> Result<(), i32> {
     if error == 0 { Ok(()) } else { Err(error) }
 }
 
+/// Arenas of the C library's allocator. The Rust side has jemalloc; SQLite, the only C that allocates much, is called
+/// from every thread of the blocking pool, and with glibc's eight arenas a core each keeps what it once had.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(crate) fn limit_c_arenas() {
+    const ARENAS: c_int = 2;
+    // SAFETY: the option takes an integer, and concerns arenas that are made from here on.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, ARENAS) };
+}
+
+/// Other C libraries have one heap.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) fn limit_c_arenas() {}
+
 /// Has threads of the allocator give memory back that is free for long. Without them, that waits for the next
 /// allocation, and a server at rest makes few.
 pub(crate) fn start_background_threads() -> Result<(), i32> {

@@ -40,6 +40,7 @@ const WORKERS: usize = 2;
 /// Runs the server until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &ServeArgs) -> Result<()> {
     log::start();
+    allocator::limit_c_arenas();
     if let Err(error) = allocator::start_background_threads() {
         tracing::warn!("memory is given back late: no threads of the allocator, error {error}");
     }
