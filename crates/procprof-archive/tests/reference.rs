@@ -20,18 +20,19 @@ last error.
 
 The sum of a range (`/merge`) is made of the files in the data folder, if all its profiles are there, and these are at
 most 500 of 64 MiB together; otherwise of the archive, and of the files that the archive does not have, each profile
-once. `node` may then be given several times. The page and the header `Procprof-Coverage` say how many profiles are from
-where, how many hours have none, and how many files of the archive cannot be read: their profiles are left out, after an
-error that names the file where that shows only while it is summed. Whole hours of compacted days are summed by their
-[roll-ups](#compaction). At most 1,048,576 other profiles are summed, 5,000 of them from files, with 1,048,576 stacks in
-all.
+once. `node` may then be given several times. The page and, unless files alone are summed, the header
+`Procprof-Coverage` say how many profiles are from where, how many hours have none, and how many files of the archive
+cannot be read: their profiles are left out, after an error that names the file where that shows only while it is
+summed. Whole hours of compacted days are summed by their [roll-ups](#compaction). At most 1,048,576 other profiles are
+summed, 5,000 of them from files, with 1,048,576 stacks in all.
 
 The command works on archives without a server:
 
 ```bash
 procprof archive export --data procprof-data archive    # what the archive does not have yet; the server must not run
 procprof archive stats archive                          # profiles and bytes by hour
-procprof archive verify --data procprof-data archive    # tables against each other, sums against the pprof files
+procprof archive verify archive                         # tables against each other
+procprof archive verify --data procprof-data archive    # also sums against the pprof files; the server must not run
 procprof archive rebuild --data procprof-data archive   # replaces what verify finds wrong; the server must not run
 procprof archive compact archive --days-max 90          # merges the hours of closed days, drops what is older
 procprof archive load archive mysql://me@db/profiles     # into the tables of a database, see engines.md#loading

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use procprof_collect::Watch;
+use procprof_collect::{Watch, Window};
 use procprof_core::captures::CaptureRequest;
 use procprof_core::nodes::Node;
 use procprof_profile::ProfileType;
@@ -29,6 +29,15 @@ pub(super) async fn answer(
             SqlErrorKind::Limit,
             format!("{} nodes: a statement takes at most {NODES_MAX}", nodes.len()),
         ));
+    }
+    for node in &nodes {
+        let why = match (node.kind().offer(&profile_type).map(|offer| offer.window), seconds) {
+            (Some(Window::Seconds), Some(0)) => "takes at least 1 second",
+            (Some(Window::Moment), Some(1..)) => "is of a moment and takes no seconds",
+            _ => continue,
+        };
+        let text = format!("a {} profile of {} {why}", profile_type.name(), node.name());
+        return Err(SqlError::new(SqlErrorKind::WrongArguments, text));
     }
     let most = sql.config().capture_seconds_max;
     if seconds.is_some_and(|seconds| u64::from(seconds) > most) {

@@ -144,38 +144,20 @@ fn is_chained(tokens: &[Token]) -> bool {
 /// The error for a known statement that would change something, and for text that is no SQL at all.
 fn not_offered(word: &str, text: &str, first: &Token) -> SqlError {
     const REFUSED: &[&str] = &[
-        "insert",
-        "update",
-        "delete",
-        "replace",
-        "create",
-        "drop",
-        "alter",
-        "truncate",
-        "grant",
-        "revoke",
-        "load",
-        "attach",
-        "detach",
-        "pragma",
-        "vacuum",
-        "call",
-        "handler",
-        "analyze",
-        "optimize",
-        "rename",
-        "reindex",
-        "prepare",
-        "execute",
-        "deallocate",
-        "install",
+        "insert", "update", "delete", "replace", "create", "drop", "alter", "truncate", "grant", "revoke", "load",
+        "attach", "detach", "pragma", "vacuum", "handler", "analyze", "optimize", "rename", "reindex", "install",
         "shutdown",
     ];
     if REFUSED.contains(&word) {
         let text = format!("{} is not offered: the tables are read-only", word.to_ascii_uppercase());
         return SqlError::new(SqlErrorKind::NotSupported, text);
     }
-    unexpected(text, Some(first), "ADMIN EXECUTE, COLLECT, KILL, SELECT, SET, SHOW or USE")
+    let why = match word {
+        "call" => "there are no stored procedures",
+        "prepare" | "execute" | "deallocate" => "statements are prepared by the protocol of MySQL",
+        _ => return unexpected(text, Some(first), "ADMIN EXECUTE, COLLECT, KILL, SELECT, SET, SHOW or USE"),
+    };
+    SqlError::new(SqlErrorKind::NotSupported, format!("{} is not offered: {why}", word.to_ascii_uppercase()))
 }
 
 fn unexpected(text: &str, token: Option<&Token>, wanted: &str) -> SqlError {

@@ -91,6 +91,8 @@ fn syntax_errors_contain_their_place() {
         ("admin execute on 1 'y", SqlErrorKind::Syntax, "byte 20: a string begins here and does not end"),
         ("ATTACH DATABASE '/tmp/x' AS y", SqlErrorKind::NotSupported, "ATTACH is not offered"),
         ("pragma user_version", SqlErrorKind::NotSupported, "PRAGMA is not offered"),
+        ("prepare s from 'select 1'", SqlErrorKind::NotSupported, "prepared by the protocol"),
+        ("call p()", SqlErrorKind::NotSupported, "no stored procedures"),
         ("DROP TABLE profiles", SqlErrorKind::NotSupported, "read-only"),
         ("hello", SqlErrorKind::Syntax, "near 'hello'"),
         ("/* no end", SqlErrorKind::Syntax, "comment"),

@@ -12,6 +12,7 @@ use clap::{Args, Subcommand, ValueHint};
 use procprof_archive::{Archive, BucketLimits, CompactLimits, Environment, Hour, Place, ReadLimits, Selection, Span};
 use procprof_profile::format::pprof;
 use procprof_profile::{Nanos, ProfileType};
+use procprof_server::config::value::{Value, byte_count};
 use procprof_server::{Config, archive_writer, compact, export, rebuild, verify};
 use procprof_store::{Store, StoreOptions};
 
@@ -99,11 +100,11 @@ pub(crate) struct MergeArgs {
     /// The type of the profiles
     #[arg(long = "type", value_name = "TYPE", default_value = "cpu")]
     profile_type: String,
-    /// Complete at this time or later, for example 2026-11-24T15:00:00Z
-    #[arg(long, value_name = "TIME")]
+    /// Complete at this time or later, for example 2026-11-24T15:00:00Z, or the date alone (UTC)
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<jiff::Timestamp>,
     /// Complete before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     to: Option<jiff::Timestamp>,
     /// Name or id of a node; may be given several times
     #[arg(long, value_name = "NODE")]
@@ -122,8 +123,8 @@ pub(crate) struct CompactArgs {
     /// Days that are kept, without today (UTC)
     #[arg(long, value_name = "N")]
     days_max: Option<u32>,
-    /// Bytes that are kept; the oldest hours and days are dropped
-    #[arg(long, value_name = "N")]
+    /// Bytes that are kept, for example "20 GiB"; the oldest hours and days are dropped
+    #[arg(long, value_name = "N", value_parser = bytes)]
     bytes_max: Option<u64>,
     /// Time for which replaced files stay, so that queries that read them can end; the command waits for it
     #[arg(long, value_name = "N", default_value_t = 60)]
@@ -165,6 +166,17 @@ pub(crate) fn run(command: &ArchiveCommand) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// A time with its zone or offset, a time in UTC, or the first moment of a date there.
+fn moment(text: &str) -> std::result::Result<jiff::Timestamp, String> {
+    let in_utc = || text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+    let found = text.parse().ok().or_else(|| in_utc().map(|time| time.timestamp()));
+    found.ok_or_else(|| "expected a time, such as 2026-11-24T15:00:00Z, or a date".to_owned())
+}
+
+fn bytes(text: &str) -> std::result::Result<u64, String> {
+    byte_count(&Value::Text(text.to_owned()))
 }
 
 /// Where an archive is. A text that is refused is not shown, since it may have a password.

@@ -124,7 +124,7 @@ impl Kind {
     }
 
     /// The terms of one type, where they are known: also of one that only a configured URL gives.
-    pub(crate) fn offer(self, profile_type: &ProfileType) -> Option<&'static Offer> {
+    pub fn offer(self, profile_type: &ProfileType) -> Option<&'static Offer> {
         match self.0.source {
             KindSource::Http(endpoints) => endpoints.route(profile_type).map(|route| &route.offer),
             KindSource::Custom { offers, .. } | KindSource::Pushed(offers) => {

@@ -303,7 +303,10 @@ impl Servers {
             }
         }
         if before != after {
-            tracing::info!("servers: {} of {} nodes are captured here", after.1.len(), self.keys().len());
+            let configured = self.keys().len();
+            if configured > 0 {
+                tracing::info!("servers: {} of {configured} nodes are captured here", after.1.len());
+            }
             self.generation.send_modify(|generation| *generation += 1);
         }
     }
