@@ -197,7 +197,7 @@ fn table(head: Text, what: Text, rows: impl Iterator<Item = (Markup, ArchiveUse)
                 th scope="col" class="wide" { span class="hidden" { (t!("Share")) } }
             } }
             tbody { @for (name, own) in &rows { tr {
-                td { (name) }
+                td class="archived" { (name) }
                 td class="number" { (grouped(own.profiles)) }
                 td class="number" { (size(own.bytes)) }
                 td class="number" { @if let Some(each) = own.bytes_each() { (size(each)) } }
