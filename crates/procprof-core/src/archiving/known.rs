@@ -167,7 +167,7 @@ impl KnownParts {
         Ok(sums)
     }
 
-    /// The ids of the nodes of a name in the newest part that has it, of the newest [`NAMED_PARTS`] of a time.
+    /// The ids of the nodes of a name in the newest part that has it, of the newest 64 of a time.
     ///
     /// # Errors
     /// The storage's. A part that cannot be read is passed over.
