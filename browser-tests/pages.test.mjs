@@ -563,6 +563,8 @@ both('ranges are merged and compared by a form', async (page) => {
     await go(page, '/merge');
     await leads(page, `main form button[value="${last}"]`, /^\/merge\?(?!.*last=).*from=.*to=/);
   }
+  await leads(page, 'a:has-text("Compare with the 7 days before")', /base_from=/);
+  await leads(page, '.crumbs a:has-text("far")', /^\/proc_profile\?node=\d+$/);
   await go(page, `/merge?${merged}`);
   await page.click('details.wider summary');
   assert.equal(await page.inputValue('details.wider select[name=type]'), 'cpu');

@@ -38,9 +38,13 @@ fn ingest(store: &Store, seen: &mut Vec<String>, item: &ImportItem<'_>) -> Resul
 }
 
 fn import(store: &Store, folder: &Path, zone: &str) -> (ImportReport, Vec<String>) {
+    import_for(10001, store, folder, zone)
+}
+
+fn import_for(node: u64, store: &Store, folder: &Path, zone: &str) -> (ImportReport, Vec<String>) {
     let mut seen = Vec::new();
     let options = ImportOptions {
-        node: 10001,
+        node,
         zone: ImportOptions::zone(Some(zone)).unwrap(),
         now: Nanos(START),
         skip: BTreeSet::new(),
@@ -141,7 +145,7 @@ fn a_page_in_an_archive_is_a_profile_where_a_format_reads_it() {
 }
 
 #[test]
-fn equal_files_of_different_times_are_several_profiles() {
+fn equal_files_of_different_times_or_nodes_are_several_profiles() {
     let (source, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let names = [
         "cpu-profile-20251120-120000-pprof.gz",
@@ -158,9 +162,13 @@ fn equal_files_of_different_times_are_several_profiles() {
         let (again, _) = import(&store, source.path(), zone);
         assert_eq!((again.added.len(), again.already_there.len()), (0, 3), "{zone}");
     }
+    for added in [2, 0] {
+        let (of_another, _) = import_for(10002, &store, source.path(), "UTC");
+        assert_eq!((of_another.added.len(), of_another.already_there.len()), (added, 3 - added));
+    }
     let before = all(&store, 10);
     store.rebuild().unwrap();
-    assert_eq!((all(&store, 10), before.len()), (before, 2));
+    assert_eq!((all(&store, 10), before.len()), (before, 4));
 }
 
 #[test]

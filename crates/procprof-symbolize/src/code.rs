@@ -1,9 +1,10 @@
 //! Machine code of an image, function by function.
 
-use object::{Architecture, Object};
+use foldhash::HashMap;
+use object::{Architecture, Object, ObjectSymbol};
 use procprof_profile::SymbolAddr;
 
-use crate::binutils::{NmSymbol, nm};
+use crate::binutils::nm;
 use crate::elf::{Segment, parse_elf};
 use crate::{Image, ImageOptions, demangle};
 
@@ -27,7 +28,7 @@ pub struct CodeSymbol {
     pub names: Vec<String>,
     /// Its first address.
     pub start: SymbolAddr,
-    /// The first address behind it: that of the next symbol.
+    /// The first address behind it: by its size, or that of the next symbol.
     pub end: SymbolAddr,
 }
 
@@ -44,10 +45,10 @@ impl Image {
 
     /// The functions of its symbol table, or of its debug file's if it has none, by address.
     pub fn code_symbols(&self) -> Vec<CodeSymbol> {
-        let own = code_symbols(self, &nm(self));
+        let own = code_symbols(self, self);
         let Some(debug) = self.debug_file().filter(|_| !self.has_symbol_table()) else { return own };
         let Ok(debug) = Image::open(&debug.path, &ImageOptions::default()) else { return own };
-        let others = code_symbols(self, &nm(&debug));
+        let others = code_symbols(self, &debug);
         if others.is_empty() { own } else { others }
     }
 
@@ -72,13 +73,16 @@ impl Image {
     }
 }
 
-/// Symbols of code; each reaches to the next symbol of any kind, or to the end of its segment.
-fn code_symbols(image: &Image, all: &[NmSymbol<'_>]) -> Vec<CodeSymbol> {
+/// Symbols of an image's code in a file; each has its size, and without one reaches to the next symbol of any kind, or
+/// to the end of its segment.
+fn code_symbols(image: &Image, file: &Image) -> Vec<CodeSymbol> {
+    let (all, sizes) = (nm(file), sizes(file));
     let mut found: Vec<CodeSymbol> = Vec::new();
     let mut groups = all.chunk_by(|a, b| a.address == b.address).peekable();
     while let Some(group) = groups.next() {
         let start = SymbolAddr(group[0].address);
-        let end = groups.peek().map_or(SymbolAddr(u64::MAX), |next| SymbolAddr(next[0].address));
+        let next = groups.peek().map_or(u64::MAX, |next| next[0].address);
+        let end = SymbolAddr(sizes.get(&start.0).map_or(next, |size| next.min(start.0.saturating_add(*size))));
         if image.code_segment(start).is_none() {
             continue;
         }
@@ -88,4 +92,16 @@ fn code_symbols(image: &Image, all: &[NmSymbol<'_>]) -> Vec<CodeSymbol> {
         found.push(CodeSymbol { system_names, names, start, end });
     }
     found
+}
+
+/// The largest size of the symbols at an address, of those that have one.
+fn sizes(file: &Image) -> HashMap<u64, u64> {
+    let mut sizes = HashMap::default();
+    if let Ok(object) = parse_elf(&file.bytes, file.path()) {
+        for symbol in object.symbols().chain(object.dynamic_symbols()).filter(|symbol| symbol.size() > 0) {
+            let size: &mut u64 = sizes.entry(symbol.address()).or_default();
+            *size = symbol.size().max(*size);
+        }
+    }
+    sizes
 }

@@ -120,10 +120,10 @@ pub(crate) struct MergeArgs {
 /// Options of `archive compact`.
 #[derive(Debug, Args)]
 pub(crate) struct CompactArgs {
-    /// Days that are kept, without today (UTC)
+    /// Days that are kept, without today (UTC); 0 for no limit
     #[arg(long, value_name = "N")]
     days_max: Option<u32>,
-    /// Bytes that are kept, for example "20 GiB"; the oldest hours and days are dropped
+    /// Bytes that are kept, for example "20 GiB"; the oldest hours and days are dropped; 0 for no limit
     #[arg(long, value_name = "N", value_parser = bytes)]
     bytes_max: Option<u64>,
     /// Time for which replaced files stay, so that queries that read them can end; the command waits for it
@@ -319,8 +319,8 @@ fn run_compact(arguments: &CompactArgs) -> Result<ExitCode> {
     let archive = opened(&arguments.archive)?;
     let seconds = |seconds: u32| Nanos(i64::from(seconds) * 1_000_000_000);
     let limits = CompactLimits {
-        days_max: arguments.days_max,
-        bytes_max: arguments.bytes_max,
+        days_max: arguments.days_max.filter(|days| *days > 0),
+        bytes_max: arguments.bytes_max.filter(|bytes| *bytes > 0),
         grace: seconds(arguments.grace_seconds),
         lease: seconds(arguments.lease_seconds),
         ..CompactLimits::default()
@@ -351,6 +351,9 @@ fn run_compact(arguments: &CompactArgs) -> Result<ExitCode> {
 fn merge(arguments: &MergeArgs) -> Result<ExitCode> {
     let nanos = |time: &jiff::Timestamp| i64::try_from(time.as_nanosecond()).map(Nanos).context("time out of range");
     let profile_type: ProfileType = arguments.profile_type.parse()?;
+    if let (Some(from), Some(to)) = (arguments.from, arguments.to) {
+        ensure!(from < to, "--from {from} is not before --to {to}");
+    }
     let selection = Selection {
         from: arguments.from.as_ref().map(nanos).transpose()?,
         to: arguments.to.as_ref().map(nanos).transpose()?,

@@ -24,6 +24,7 @@ pub(crate) fn import(arguments: &ImportArgs) -> Result<ExitCode> {
     let report = import_folder(&data, &store, &arguments.dir, &arguments.node, arguments.tz.as_deref())
         .with_context(|| format!("import {}", arguments.dir.display()))?;
     for (name, reason) in &report.refused {
+        let reason = reason.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(reason);
         eprintln!("refused {name}: {reason}");
     }
     println!(

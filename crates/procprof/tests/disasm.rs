@@ -97,7 +97,7 @@ fn main() {
     };
     assert_eq!(numbers(&own), numbers(&peers), "{own}\n{peers}");
     let page = ours(&["-weblist=hotty"], &program);
-    assert!(page.contains("<details>") && page.contains("busy.rs:"), "{page}");
+    assert!(page.contains("<details>") && page.contains("busy.rs"), "{page}");
 }
 
 #[test]

@@ -366,12 +366,14 @@ impl Archiver {
         Ok(())
     }
 
-    /// Notes that everything before a moment is archived, unless something before it could not be.
+    /// Notes that everything before a moment is archived, unless something before it could not be. What arrives late
+    /// does not take it back.
     fn until(&self, moment: Nanos, has_failed: bool) {
         if !has_failed {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.until = Some(moment);
-            self.metrics.archived_until(moment);
+            let until = state.until.map_or(moment, |until| until.max(moment));
+            state.until = Some(until);
+            self.metrics.archived_until(until);
         }
     }
 

@@ -115,7 +115,8 @@ impl PeriodCall<'_> {
             Value::Real(seconds) => Some((seconds * 1e9) as i64),
             other => moment_of(&text(other)),
         };
-        let wrong = || self.wrong(format!("'{}' is no date, and no date and time", cut(&text(value))));
+        let wrong =
+            || self.wrong(format!("'{}' is no date, and no date and time, from 1677 to 2262", cut(&text(value))));
         nanos.map(|nanos| Some(Nanos(nanos))).ok_or_else(wrong)
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Names are an allow-list (`FileName`); links, folders, pipes and everything else are refused; unpacking is bounded.
 //! Ids come from the content, so importing twice adds nothing, and two files of equal content are one profile, unless
-//! only their names have a time and differ in it (formats of text that an idle process repeats byte by byte). Profiles
-//! go through the caller's ingest, as do the pages in archives (`*.html.tar.gz`), which are profiles where a format
+//! they are of several nodes, or only their names have a time and differ in it (formats of text that an idle process
+//! repeats byte by byte). Profiles go through the caller's ingest, as do the pages in archives (`*.html.tar.gz`), which are profiles where a format
 //! reads them. Other pages made elsewhere (`*-flame.html.gz` among them) are kept byte by byte. A page's id, node, type
 //! and time are those of its content, folder and name, so they survive without a catalog; its name in the store carries
 //! UTC, where the foreign one had local time.
@@ -144,8 +144,8 @@ impl Store {
         let out_of_range = || Error::malformed(name, "its time is out of range");
         let start = file_name.moment(&options.zone).ok_or_else(out_of_range)?;
         let mut id = content_id(&bytes);
-        if self.is_of_another_time(id, start, &options.zone)? {
-            id = content_id(&[&start.0.to_le_bytes()[..], &bytes].concat());
+        if self.is_another(id, (options.node, start), &options.zone)? {
+            id = content_id(&[&options.node.to_le_bytes()[..], &start.0.to_le_bytes(), &bytes].concat());
         }
         if self.contains(id)? {
             return Ok(Outcome::AlreadyThere);
@@ -184,15 +184,16 @@ impl Store {
         Ok(Outcome::Added(id))
     }
 
-    /// Whether the profile has its time from the name of its file, and that is not `start`.
-    fn is_of_another_time(&self, id: ProfileId, start: Nanos, zone: &TimeZone) -> Result<bool> {
+    /// Whether an imported profile is of another node, or has its time from the name of its file, and that is not
+    /// `start`.
+    fn is_another(&self, id: ProfileId, (node, start): (u64, Nanos), zone: &TimeZone) -> Result<bool> {
         if !self.contains(id)? {
             return Ok(false);
         }
         let there = self.get(id)?;
-        let name = there.meta.more.get(IMPORTED_FROM).and_then(|name| FileName::parse_foreign(name));
-        let by_name = name.and_then(|name| name.moment(zone));
-        Ok(by_name == Some(there.start) && there.start != start)
+        let Some(name) = there.meta.more.get(IMPORTED_FROM) else { return Ok(false) };
+        let by_name = FileName::parse_foreign(name).and_then(|name| name.moment(zone));
+        Ok(there.node != node || by_name == Some(there.start) && there.start != start)
     }
 
     fn record_refused(&self, options: &ImportOptions, file_name: &FileName, reason: String) {

@@ -34,6 +34,8 @@ use crate::viewer::{PLAIN, VIEW_STATE, ViewerConfig, joined, options_of, viewer}
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
+/// Profiles that a command fetches one by one.
+const FETCHED_MAX: usize = 4;
 /// Profiles listed.
 const LISTED_MAX: usize = 50;
 /// Bytes of the table that the page without JavaScript shows.
@@ -51,9 +53,7 @@ pub(crate) async fn merge(
     let params = Params::parse(&query)?;
     if let Some(period) = Period::of(&params)? {
         let (from, to) = (now().0 - period.seconds * SECOND, now().0);
-        let others = params
-            .except(&["last", "from", "to", "base_from", "base_to"])
-            .map(|(key, value)| format!("{key}={}", encode(value)));
+        let others = params.except(&["last", "from", "to"]).map(|(key, value)| format!("{key}={}", encode(value)));
         let range = [format!("from={}", encode(&rfc3339(from))), format!("to={}", encode(&rfc3339(to)))];
         let query = others.chain(range).collect::<Vec<_>>().join("&");
         return Ok(Redirect::temporary(&format!("/merge?{query}")).into_response());
@@ -140,13 +140,16 @@ impl Page<'_> {
         }
     }
 
-    /// The nodes, with their addresses.
-    fn nodes(&self) -> Vec<(u64, String)> {
+    /// The nodes by name, with their ids where this server knows them.
+    fn nodes(&self) -> Vec<(Option<u64>, String)> {
         if let (None, Some(entry)) = (self.side.range, self.side.entries.first()) {
-            return vec![(entry.node, entry.meta.node_name.clone())];
+            return vec![(Some(entry.node), entry.meta.node_name.clone())];
         }
-        let found = self.params.all("node").filter_map(|name| self.web.registry.find(name));
-        found.map(|node| (node.id, node.name().to_owned())).collect()
+        let named = |name: &str| match self.web.registry.find(name) {
+            Some(node) => (Some(node.id), node.name().to_owned()),
+            None => (None, name.to_owned()),
+        };
+        self.params.all("node").filter(|name| *name != ALL_NODES).map(named).collect()
     }
 
     fn body(&self, graph: &Markup) -> Markup {
@@ -155,7 +158,10 @@ impl Page<'_> {
                 p class="crumbs" {
                     @for (number, (id, name)) in self.nodes().iter().enumerate() {
                         @if number > 0 { ", " }
-                        a href=(format!("/proc_profile?node={id}")) { (name) }
+                        @match id {
+                            Some(id) => { a href=(format!("/proc_profile?node={id}")) { (name) } }
+                            None => (name),
+                        }
                     }
                     @if self.is_of_all() { a href="/proc_profile" { (t!("All nodes")) } }
                     @for label in self.params.all("label") { ", " (label) }
@@ -337,18 +343,15 @@ impl Page<'_> {
     }
 
     fn as_commands(&self) -> Vec<Command> {
-        if std::iter::once(&self.side).chain(&self.other).any(|side| side.coverage.is_some()) {
+        let is_long = |side: &Side| side.coverage.is_some() || side.has_more || side.entries.len() > FETCHED_MAX;
+        if std::iter::once(&self.side).chain(&self.other).any(is_long) {
             let subject: Vec<(&str, &str)> =
                 self.params.except(&[]).filter(|(key, _)| SUM_KEYS.contains(key)).collect();
             let report = joined("/merge", &[subject.as_slice(), &[("format", "top")]].concat());
             return vec![Command::shell(format!("curl '{}{report}'", self.base.0))];
         }
         let files = |side: &Side| {
-            let urls = side
-                .entries
-                .iter()
-                .take(4)
-                .map(|entry| format!("'{}/api/profiles/{}/download'", self.base.0, entry.id));
+            let urls = side.entries.iter().map(|entry| format!("'{}/api/profiles/{}/download'", self.base.0, entry.id));
             urls.collect::<Vec<_>>().join(" ")
         };
         let mut rows = vec![Command::shell(format!("procprof report -top {}", files(&self.side)))];
@@ -373,6 +376,9 @@ fn form(web: &Web, params: &Params) -> Markup {
                     option value=(node.id) selected[params.get("node").is_some_and(|name| name == node.name() || name == node.id.to_string())] {
                         (node.label())
                     }
+                }
+                @for name in params.all("node").filter(|name| *name != ALL_NODES && web.registry.find(name).is_none()) {
+                    option value=(name) selected { (name) }
                 }
                 option value=(ALL_NODES) selected[params.get("node") == Some(ALL_NODES)] { (t!("All nodes")) }
             } }
