@@ -243,6 +243,9 @@ async fn a_sum_has_what_each_server_has_and_has_not_archived() {
     assert_eq!(coverage, "archived=0, stored=2, elsewhere=0, hours=24, empty-hours=23, unreadable=0, silent=1");
     let page = two.text(&format!("/merge?node={id}&type=cpu&from=2023-11-14T00:00:00Z&to=2023-11-15T00:00:00Z")).await;
     assert!(page.contains("Another server cannot be asked") && !page.contains("wrong\n"), "{page}");
+    let problem = two.get("/merge?node=nowhere&type=cpu&from=2023-11-14T00:00:00Z&to=2023-11-15T00:00:00Z").await;
+    let problem = problem.text().await.unwrap();
+    assert!(problem.contains(&format!("is registered; another server cannot be asked: {}", one.url(""))), "{problem}");
     // What both have is summed once.
     let file = two.get(&format!("/api/profiles/{}/download", moved["id"].as_str().unwrap())).await;
     let file = file.bytes().await.unwrap();
@@ -309,6 +312,13 @@ async fn sql_adds_up_what_each_server_has() {
     let warnings: Vec<(String, u16, String)> = client.query("SHOW WARNINGS").await.unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert_eq!(warnings[0].2, "top: no profiles of type cpu were found; unknown nodes: 99999");
+    for (statement, why) in [
+        ("COLLECT CPU ON api FOR 0 SECONDS", "a cpu profile of api takes at least 1 second"),
+        ("COLLECT HEAP ON api FOR 3 SECONDS", "a heap profile of api is of a moment and takes no seconds"),
+    ] {
+        let refused = client.query_drop(statement).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{statement}: {refused}");
+    }
     drop(client);
     two.stop().await;
     one.stop().await;

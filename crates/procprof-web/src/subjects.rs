@@ -119,11 +119,11 @@ async fn nodes_named(web: &Arc<Web>, name: &str, range: &ProfileRange) -> ApiRes
     let (renderer, wanted, range) = (Arc::clone(&web.renderer), name.to_owned(), range.clone());
     let found = tokio::task::spawn_blocking(move || renderer.nodes_named(&wanted, &range)).await;
     let found = found.map_err(|error| Problem::internal(error.to_string()))??;
-    if found.is_empty() {
+    if found.ids.is_empty() {
         let shown: String = name.chars().take(200).collect();
-        return Err(Problem::bad_request(format!("no node {shown:?} is registered")));
+        return Err(Problem::bad_request(found.not_found(format!("no node {shown:?} is registered"))));
     }
-    Ok(found)
+    Ok(found.ids)
 }
 
 /// The profiles of nodes and a type that were completed in a range: those of the store, if it has all and they are few,

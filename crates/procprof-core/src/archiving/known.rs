@@ -50,6 +50,22 @@ type Kept = (u64, Arc<Vec<Listed>>);
 /// Names of nodes, with their ids.
 type NodeNames = BTreeSet<(String, u64)>;
 
+/// The nodes of a name, and where they were not looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedNodes {
+    /// Their ids.
+    pub ids: BTreeSet<u64>,
+    /// What was left out where none was found, each as a sentence.
+    pub left_out: Vec<String>,
+}
+
+impl NamedNodes {
+    /// An error's text for none, with what was left out.
+    pub fn not_found(&self, error: String) -> String {
+        self.left_out.iter().fold(error, |text, why| format!("{text}; {why}"))
+    }
+}
+
 /// What is in a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartSums {
@@ -167,22 +183,29 @@ impl KnownParts {
         Ok(sums)
     }
 
-    /// The ids of the nodes of a name in the newest part that has it, of the newest 64 of a time.
+    /// The nodes of a name in the newest part that has it, of the newest 64 of a time.
     ///
     /// # Errors
-    /// The storage's. A part that cannot be read is passed over.
-    pub fn nodes_named(&self, name: &str, from: Nanos, to: Nanos) -> Result<BTreeSet<u64>> {
+    /// The storage's. A part that cannot be read is left out.
+    pub fn nodes_named(&self, name: &str, from: Nanos, to: Nanos) -> Result<NamedNodes> {
         let (mut parts, rolled) = self.parts_between(from, to)?;
         parts.sort_by_key(|part| std::cmp::Reverse(part.end()));
-        for part in parts.into_iter().take(NAMED_PARTS) {
+        let mut found = NamedNodes::default();
+        for part in parts.iter().copied().take(NAMED_PARTS) {
             let grain = if rolled.contains(&part) { Grain::Hour } else { Grain::Profile };
-            let Ok(names) = self.node_names(part, grain) else { continue };
-            let found: BTreeSet<u64> = names.iter().filter(|(own, _)| own == name).map(|(_, id)| *id).collect();
-            if !found.is_empty() {
+            match self.node_names(part, grain) {
+                Ok(names) => found.ids.extend(names.iter().filter(|(own, _)| own == name).map(|(_, id)| *id)),
+                Err(error) => found.left_out.push(format!("a part of the archive cannot be read: {}", chain(&error))),
+            }
+            if !found.ids.is_empty() {
                 return Ok(found);
             }
         }
-        Ok(BTreeSet::new())
+        if parts.len() > NAMED_PARTS {
+            let text = format!("only the newest {NAMED_PARTS} of {} parts of the archive were searched", parts.len());
+            found.left_out.push(text);
+        }
+        Ok(found)
     }
 
     fn node_names(&self, part: Part, grain: Grain) -> Result<Arc<NodeNames>> {

@@ -1,6 +1,6 @@
 //! Ranges added up at once, for those who want numbers and no report: sums of profiles, and headers of archived ones.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 use super::range::{Coverage, ProfileRange, RangeSum, archive_failed, check_count, parts_between, stored_in_range};
 use super::subject::{self, SUMMED_BYTES_MAX, SUMMED_MAX};
 use super::{RenderError, Renderer};
-use crate::archiving::KnownParts;
+use crate::archiving::{KnownParts, NamedNodes};
 use crate::error::chain;
 use crate::ingest::functions;
 use crate::servers::hot::{self, Elsewhere};
@@ -210,18 +210,22 @@ impl Renderer {
     ///
     /// # Errors
     /// When the archive cannot be listed.
-    pub fn nodes_named(&self, name: &str, range: &ProfileRange) -> Result<BTreeSet<u64>, RenderError> {
-        let Some(archive) = &self.archive else { return Ok(BTreeSet::new()) };
+    pub fn nodes_named(&self, name: &str, range: &ProfileRange) -> Result<NamedNodes, RenderError> {
+        let Some(archive) = &self.archive else { return Ok(NamedNodes::default()) };
         let found = archive.nodes_named(name, range.from, range.to);
-        let found = found.map_err(|error| RenderError::Unavailable(format!("archive: {}", chain(&error))))?;
-        if !found.is_empty() {
-            return Ok(found);
-        }
-        let Some(servers) = &self.servers else { return Ok(found) };
+        let mut found = found.map_err(|error| RenderError::Unavailable(format!("archive: {}", chain(&error))))?;
+        let Some(servers) = self.servers.as_ref().filter(|_| found.ids.is_empty()) else { return Ok(found) };
         let everywhere = ProfileRange { nodes: Vec::new(), ..range.clone() };
-        let answers = servers.elsewhere_blocking(everywhere.question()).into_iter();
-        let profiles = answers.filter_map(|answer| answer.profiles.ok()).flatten();
-        Ok(profiles.filter(|profile| profile.node_name == name).map(|profile| profile.node).collect())
+        for Elsewhere { url, profiles } in servers.elsewhere_blocking(everywhere.question()) {
+            match profiles {
+                Ok(profiles) => {
+                    let named = profiles.into_iter().filter(|profile| profile.node_name == name);
+                    found.ids.extend(named.map(|profile| profile.node));
+                }
+                Err(why) => found.left_out.push(format!("another server cannot be asked: {url}: {why}")),
+            }
+        }
+        Ok(found)
     }
 
     /// The profiles of a range that the archive has, without those that are `known`; with [`Grain::Hour`], hours of

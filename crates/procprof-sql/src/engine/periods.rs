@@ -92,10 +92,10 @@ impl PeriodCall<'_> {
                 is_any = true;
             } else {
                 let found = sql.renderer.nodes_named(name, range).map_err(|error| self.failed(&error))?;
-                if found.is_empty() {
-                    return Err(self.wrong(format!("node not found: {}", cut(name))));
+                if found.ids.is_empty() {
+                    return Err(self.wrong(found.not_found(format!("node not found: {}", cut(name)))));
                 }
-                chosen.nodes.extend(found);
+                chosen.nodes.extend(found.ids);
             }
         }
         if chosen.nodes.len() + chosen.labels.len() > NAMES_MAX {
