@@ -62,7 +62,13 @@ fn profiles_are_archived_once_and_summed() {
     assert!(stats.lines().last().unwrap().starts_with("all                              3"), "{stats}");
 
     let sum = folder.path().join("sum.pb.gz").display().to_string();
+    let ends = |from, to| ["archive", "merge", &archive, "-o", &sum, "--from", from, "--to", to];
+    let reversed = procprof().args(ends("2200-01-01", "2000-01-01T00:00:00Z")).output().unwrap();
+    assert!(text(&reversed).contains("is not before --to 2000-01-01"), "{}", text(&reversed));
+    run(&ends("2000-01-01", "2200-01-01"));
+    let dated = std::fs::read(&sum).unwrap();
     run(&["archive", "merge", &archive, "-o", &sum]);
+    assert_eq!(std::fs::read(&sum).unwrap(), dated, "dates are times, too");
     let cpu = format!("{FORMATS}/go-cpu.pb.gz");
     let values = |report: String| -> Vec<String> {
         let lines = report.lines().skip_while(|line| !line.contains("flat%")).skip(1);
@@ -205,6 +211,8 @@ fn a_killed_compaction_changes_no_sum() {
     // What is exported again is there already.
     let again = run(&["archive", "export", "--data", &data, &archive]);
     assert_eq!(again, "0 profiles archived in 0 bytes; 3 already there\n");
+    let kept = ["archive", "compact", "--grace-seconds", "0", "--bytes-max", "0 GiB", "--days-max", "0", &archive];
+    assert!(run(&kept).contains("; 0 with "), "0 is no limit");
     let dropped = run(&["archive", "compact", "--grace-seconds", "0", "--bytes-max", "1", &archive]);
     assert!(dropped.contains("; 2 with "), "{dropped}");
     assert!(run(&["archive", "verify", &archive]).starts_with("0 profiles"));
