@@ -1,8 +1,8 @@
 //! Makes an archive for `cargo xtask bench month`: nodes with a CPU profile a minute, for some days.
 //!
 //! `cargo bench -p procprof-archive --bench month -- FOLDER [DAYS [NODES]]`, by default 30 days of 100 nodes, 4.3
-//! million profiles. Each node has stacks of its own and others that all have; a profile has some of both. Days are merged
-//! by compaction, as a server does it; the size is printed.
+//! million profiles. Each node has stacks of its own and others that all have; a profile has some of both. Days are
+//! merged by compaction, as a server does it; the size is printed.
 
 #![allow(clippy::unwrap_used)]
 

@@ -3,10 +3,10 @@
 //! Names are an allow-list (`FileName`); links, folders, pipes and everything else are refused; unpacking is bounded.
 //! Ids come from the content, so importing twice adds nothing, and two files of equal content are one profile, unless
 //! they are of several nodes, or only their names have a time and differ in it (formats of text that an idle process
-//! repeats byte by byte). Profiles go through the caller's ingest, as do the pages in archives (`*.html.tar.gz`), which are profiles where a format
-//! reads them. Other pages made elsewhere (`*-flame.html.gz` among them) are kept byte by byte. A page's id, node, type
-//! and time are those of its content, folder and name, so they survive without a catalog; its name in the store carries
-//! UTC, where the foreign one had local time.
+//! repeats byte by byte). Profiles go through the caller's ingest, as do the pages in archives (`*.html.tar.gz`), which
+//! are profiles where a format reads them. Other pages made elsewhere (`*-flame.html.gz` among them) are kept byte by
+//! byte. A page's id, node, type and time are those of its content, folder and name, so they survive without a catalog;
+//! its name in the store carries UTC, where the foreign one had local time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
