@@ -22,6 +22,8 @@ const OPENAPI: &str = "crates/procprof-server/tests/openapi";
 
 /// The list of the engines that read archives.
 const ENGINES: &str = "crates/procprof-archive/tests/engines";
+/// The registry of Go modules.
+const GO: &str = "the Go module proxy";
 /// Servers of buckets in Go, by name: S3 and Google Cloud Storage.
 const GO_BUCKETS: &[(&str, &str)] = &[
     ("versitygw", "github.com/versity/versitygw/cmd/versitygw@v1.8.0"),
@@ -43,7 +45,7 @@ pub(crate) fn ensure() -> Result<()> {
     let (listed, place) = (root.join(CLIENTS), root.join("target/mysql-clients"));
     python(&listed, &place)?;
     node(&listed, &place)?;
-    once(&place, "java", &DRIVERS.join("\n"), || {
+    once(&place, "java", "Maven Central", &DRIVERS.join("\n"), || {
         let folder = format!("-DoutputDirectory={}", place.join("java").display());
         for driver in DRIVERS {
             run(Command::new("mvn").args(["-q", "-B", "dependency:copy", &format!("-Dartifact={driver}"), &folder]))?;
@@ -51,7 +53,7 @@ pub(crate) fn ensure() -> Result<()> {
         Ok(())
     })?;
     let sources = std::fs::read_to_string(listed.join("main.go"))? + &std::fs::read_to_string(listed.join("go.sum"))?;
-    once(&place, "go", &sources, || {
+    once(&place, "go", GO, &sources, || {
         run(Command::new("go").current_dir(&listed).args(["build", "-o"]).arg(place.join("go/client")).arg("."))
     })?;
     rust(&listed.join("rust"), &place)
@@ -71,7 +73,7 @@ pub(crate) fn ensure_buckets() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     let engines = root.join("target/engines");
     for (name, module) in GO_BUCKETS {
-        once(&engines, name, module, || {
+        once(&engines, name, GO, module, || {
             run(Command::new("go").args(["install", module]).env("GOBIN", engines.join(name)))
         })?;
     }
@@ -88,7 +90,7 @@ pub(crate) fn ensure_long() -> Result<()> {
 fn rust(listed: &Path, place: &Path) -> Result<()> {
     let sources =
         std::fs::read_to_string(listed.join("src/main.rs"))? + &std::fs::read_to_string(listed.join("Cargo.lock"))?;
-    once(place, "rust", &sources, || {
+    once(place, "rust", "crates.io", &sources, || {
         let folder = place.join("rust");
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         run(cargo
@@ -104,15 +106,16 @@ fn rust(listed: &Path, place: &Path) -> Result<()> {
 /// Fetches the listed packages of Python into an environment of their own.
 fn python(listed: &Path, place: &Path) -> Result<()> {
     let (python, requirements) = (place.join("python"), listed.join("requirements.txt"));
-    once(place, "python", &std::fs::read_to_string(&requirements)?, || {
+    once(place, "python", "PyPI", &std::fs::read_to_string(&requirements)?, || {
         run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
-        run(Command::new(python.join("bin/pip")).args(["install", "-q", "-r"]).arg(&requirements))
+        // Python compiles the modules that a test imports.
+        run(Command::new(python.join("bin/pip")).args(["install", "-q", "--no-compile", "-r"]).arg(&requirements))
     })
 }
 
 /// Fetches the listed packages of Node.
 fn node(listed: &Path, place: &Path) -> Result<()> {
-    once(place, "node", &std::fs::read_to_string(listed.join("package-lock.json"))?, || {
+    once(place, "node", "the npm registry", &std::fs::read_to_string(listed.join("package-lock.json"))?, || {
         let node = place.join("node");
         std::fs::create_dir_all(&node).with_context(|| format!("create {}", node.display()))?;
         for file in ["package.json", "package-lock.json"] {
@@ -122,8 +125,8 @@ fn node(listed: &Path, place: &Path) -> Result<()> {
     })
 }
 
-/// Fetches something unless it was fetched for the same `version`.
-fn once(place: &Path, name: &str, version: &str, fetch: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Fetches something from a registry unless it was fetched for the same `version`.
+fn once(place: &Path, name: &str, registry: &str, version: &str, fetch: impl FnOnce() -> Result<()>) -> Result<()> {
     std::fs::create_dir_all(place).with_context(|| format!("create {}", place.display()))?;
     let mark = place.join(format!("{name}.version"));
     if std::fs::read_to_string(&mark).is_ok_and(|fetched| fetched == version) {
@@ -136,7 +139,9 @@ fn once(place: &Path, name: &str, version: &str, fetch: impl FnOnce() -> Result<
         }
         _ => {}
     }
-    fetch().with_context(|| format!("fetch {}", place.join(name).display()))?;
+    fetch().with_context(|| {
+        format!("{registry} does not answer, or lacks what is listed: {}", place.join(name).display())
+    })?;
     std::fs::write(&mark, version).with_context(|| format!("write {}", mark.display()))
 }
 

@@ -118,7 +118,7 @@ pub(crate) fn ensure_cargo_subcommand(name: &str) -> Result<()> {
     eprintln!("xtask: installing {name}");
     let status = Command::new("cargo").args(["install", "--locked", name]).status().context("run cargo install")?;
     if !status.success() {
-        bail!("missing: {name}, and `cargo install --locked {name}` failed");
+        bail!("missing: {name}, and `cargo install --locked {name}` failed; does crates.io answer?");
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ fn apt(arguments: &[&str]) -> Result<()> {
         .status()
         .context("run apt-get")?;
     if !status.success() {
-        bail!("apt-get {} failed", arguments.join(" "));
+        bail!("apt-get {} failed; do Debian's mirrors answer?", arguments.join(" "));
     }
     Ok(())
 }
