@@ -10,7 +10,7 @@ use crate::tools;
 use crate::vitals::wait_with_cpu;
 
 /// The folder with the tests and the list of packages.
-const FOLDER: &str = "browser-tests";
+pub(crate) const FOLDER: &str = "browser-tests";
 /// The programs that the tests need beside cargo.
 const PROGRAMS: &[(&str, &str)] = &[("node", "nodejs"), ("npm", "npm"), ("chromium", "chromium")];
 
@@ -20,10 +20,17 @@ pub(crate) fn check_types() -> Result<()> {
     run(Command::new(folder.join("node_modules/.bin/tsc")).args(["-p", "."]).current_dir(folder))
 }
 
-/// Drives a server with stored profiles through every control of its pages: the command that the build of all tests made.
-pub(crate) fn test() -> Result<()> {
+/// The files of tests, which drive servers with stored profiles through every control of their pages.
+///
+/// # Errors
+/// A package or program is missing.
+pub(crate) fn files() -> Result<Vec<String>> {
     let folder = installed()?;
-    run(Command::new("node").args(["--test", "."]).current_dir(folder))
+    let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut files: Vec<String> = names.filter(|name| name.ends_with(".test.mjs")).collect();
+    files.sort();
+    Ok(files)
 }
 
 /// The folder with its packages as the list has them.

@@ -1,9 +1,9 @@
 //! `cargo xtask check`: all checks that do not run the product.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use crate::cargo::Step;
-use crate::{arrows, browser, modules, places, ports, tools};
+use crate::cargo::{self, Step};
+use crate::{arrows, browser, docs, modules, places, ports, tools};
 
 /// Runs all checks in turn; stops at the first that fails.
 pub(crate) fn run() -> Result<()> {
@@ -11,14 +11,15 @@ pub(crate) fn run() -> Result<()> {
     arrows::check().context("compare the crates with the arrows of ARCHITECTURE.md")?;
     modules::check()?;
     places::check()?;
-    Step::new(&["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])
-        .run()?;
-    // Without SELECT, `sql::absent` takes the place of the engine.
-    Step::new(&["clippy", "--package", "procprof", "--no-default-features", "--locked", "--", "-D", "warnings"])
-        .run()?;
+    let everything = cargo::build_everything()?;
+    // Without SELECT, `sql::absent` takes the place of the engine; and no other package adds features.
+    let mut alone = cargo::linted("check")?;
+    alone.args(["--locked", "--package", "procprof", "--no-default-features", "--message-format=json"]);
+    let warnings = everything.warnings + cargo::build(alone)?.warnings;
+    ensure!(warnings == 0, "{warnings} warnings");
     browser::check_types()?;
     ports::check()?;
-    documentation()?;
+    docs::check()?;
     tools::ensure_cargo_subcommand("cargo-deny")?;
     Step::new(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"]).run()?;
     advisories()?;
@@ -42,10 +43,4 @@ fn advisories() -> Result<()> {
         return Ok(());
     }
     Step::new(&["deny", "--log-level", "error", "check", "--disable-fetch", "advisories"]).run()
-}
-
-fn documentation() -> Result<()> {
-    Step::new(&["doc", "--workspace", "--no-deps", "--all-features", "--locked"])
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .run()
 }

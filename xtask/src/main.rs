@@ -11,6 +11,7 @@ mod cargo;
 mod check;
 mod clients;
 mod corpus;
+mod docs;
 mod fuzz;
 mod http;
 mod inputs;
@@ -18,7 +19,6 @@ mod modules;
 mod places;
 mod ports;
 mod product;
-mod side_by_side;
 mod soak;
 mod table;
 mod test;
@@ -33,7 +33,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   check           formatting, lints, documentation, dependencies of crates and modules, licences, ports, fuzz targets build
   modules [CRATE] top modules that depend on each other in a cycle, or the modules that each one of a crate uses
-  test [ARG..]    all tests; arguments go to cargo test
+  test [WORD..]   all tests, or those whose names contain one of the words; what fails is run again, alone
+  test --unsteady N [WORD..]
+                  each test that was unsteady in the last run, or that is named, N times beside two busy loops
   corpus DIR      compares every profile of a folder with the expectation beside it
   bench [PART..]  speed and memory of the product beside its peers: decode, store, rest, fleet, host,
                   pages, archive, viewer
@@ -61,8 +63,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   real programs under the preload library during that many captures (100) of every type";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match run(&arguments) {
+    let result =
+        if docs::stands_for_rustdoc() { docs::rustdoc() } else { run(&std::env::args().skip(1).collect::<Vec<_>>()) };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::cargo::Step;
+use crate::cargo::{self, Built, Step};
 use crate::tools;
 
 /// A target, and its purpose.
@@ -34,25 +34,30 @@ const COMPILERS: &[(&str, &str)] = &[
 pub(crate) fn check() -> Result<()> {
     tools::ensure_present(COMPILERS)?;
     ensure_targets(PORTS)?;
-    for port in PORTS {
-        for features in ["", FEATURES] {
-            let arguments =
-                ["check", "--locked", "--package", "procprof-agent", "--target", port, "--features", features];
-            Step::new(&arguments).env("RUSTFLAGS", "-D warnings").run()?;
-        }
+    for features in ["", FEATURES] {
+        let mut arguments = vec!["check", "--locked", "--package", "procprof-agent", "--features", features];
+        arguments.extend(PORTS.iter().flat_map(|port| ["--target", port]));
+        Step::new(&arguments).env("RUSTFLAGS", "-D warnings").run()?;
     }
     Ok(())
 }
 
-/// The tests of the unwinder, on aarch64.
-pub(crate) fn test() -> Result<()> {
+/// What runs code for aarch64 here.
+pub(crate) const EMULATOR: &[&str] = &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
+
+/// Builds the tests of the unwinder for aarch64.
+///
+/// # Errors
+/// They cannot be built, or what builds and runs them is missing.
+pub(crate) fn build_tests() -> Result<Built> {
     tools::require(EMULATED)?;
     ensure_targets(&[AARCH64])?;
-    let arguments = ["test", "--locked", "--package", "procprof-unwind", "--target", AARCH64];
-    Step::new(&arguments)
-        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc")
-        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", "qemu-aarch64 -L /usr/aarch64-linux-gnu")
-        .run()
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--locked", "--no-run", "--message-format=json"])
+        .args(["--package", "procprof-unwind", "--target", AARCH64])
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+    cargo::build(command)
 }
 
 /// Installs the standard library of targets by rustup, or names what is missing.

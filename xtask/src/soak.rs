@@ -68,9 +68,7 @@ pub(crate) fn run_programs(captures: Option<&str>, name: Option<&str>) -> Result
 /// Runs the tests that are ignored for their length.
 pub(crate) fn run_long() -> Result<()> {
     crate::clients::ensure_long()?;
-    // Without examples in documentation, and without what other tests start.
-    let words = ["--lib", "--bins", "--tests", "--", "--ignored", "--skip", "records_until_it_is_killed"];
-    crate::test::run(&words.map(str::to_owned))
+    crate::test::run_long()
 }
 
 fn duration(seconds: Option<&str>) -> Result<u64> {

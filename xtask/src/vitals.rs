@@ -61,14 +61,26 @@ pub(crate) fn children_cpu() -> Result<f64> {
     Ok(Vitals::from_pid(std::process::id())?.children_cpu)
 }
 
+/// Whether a process has ended; it is not waited for.
+///
+/// # Errors
+/// It cannot be asked.
+pub(crate) fn has_ended(child: &Child) -> Result<bool> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    Ok(waitid(WaitId::Pid(pid(child)?), options).context("ask for a process")?.is_some())
+}
+
+fn pid(child: &Child) -> Result<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")
+}
+
 /// Waits for a process; its status, and the CPU time of it and of its children, in seconds.
 ///
 /// # Errors
 /// It cannot be waited for or read.
 pub(crate) fn wait_with_cpu(child: &mut Child) -> Result<(ExitStatus, f64)> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
     // It can be read until it is waited for.
-    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).context("wait for a process")?;
+    waitid(WaitId::Pid(pid(child)?), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).context("wait for a process")?;
     let vitals = Vitals::from_pid(child.id())?;
     Ok((child.wait().context("wait for a process")?, vitals.cpu + vitals.children_cpu))
 }

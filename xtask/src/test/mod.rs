@@ -1,37 +1,144 @@
 //! `cargo xtask test`: all tests of the workspace, after checking that the programs they compare with are installed.
+//!
+//! Suites run beside each other, the longest first. A test that fails is run again, alone, after all others. At the
+//! end stand the slowest tests, the unsteady ones, those that failed, and what tests left behind.
 
-use anyhow::Result;
+mod events;
+mod leftovers;
+mod run;
+mod suites;
+#[cfg(test)]
+mod tests;
+mod unsteady;
 
-use crate::cargo::{self, Step};
-use crate::{browser, clients, ports, side_by_side, tools};
+use std::thread;
+use std::time::Instant;
 
-/// Runs all tests, the documentation's examples, the pages in a browser, and the unwinder's tests on aarch64; with more
-/// arguments only `cargo test` with these.
+use anyhow::{Context, Result, bail, ensure};
+
+use self::events::{Ended, Ending};
+use self::leftovers::Places;
+use self::run::{Ran, Runner, side_by_side};
+use self::suites::{Suite, Wanted};
+use self::unsteady::Failure;
+use crate::{clients, tools};
+
+/// Folder of the output of tests.
+const LOGS: &str = "target/tests";
+
+/// Tests in the list of the slowest.
+const SLOWEST: usize = 10;
+
+/// Runs tests: all, those whose names contain one of the words, or unsteady ones again (`--unsteady N [NAME..]`).
 ///
 /// # Errors
-/// A program is missing, or tests fail; those that follow run all the same.
-pub(crate) fn run(more: &[String]) -> Result<()> {
-    tools::ensure()?;
-    clients::ensure()?;
-    let named = std::env::var("RUST_TEST_THREADS").ok();
-    if !more.is_empty() {
-        let words = words(more.iter().map(String::as_str));
-        let threads = named.unwrap_or_else(|| (2 * cores()).to_string());
-        return Step::new(&words).env("RUST_TEST_THREADS", threads).run();
+/// A program is missing, tests fail, or they leave something behind.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let arguments: Vec<String> = arguments.iter().filter(|word| *word != "--").cloned().collect();
+    match arguments.split_first() {
+        None => with_suites(|runner, suites| run_all(runner, suites, Wanted::All)),
+        Some((option, rest)) if option == "--unsteady" => {
+            let (times, names) = rest.split_first().context("--unsteady: how many times?")?;
+            let times = times.parse().with_context(|| format!("--unsteady {times}: expected a number of times"))?;
+            with_suites(|runner, suites| unsteady::hunt(runner, suites, times, names))
+        }
+        Some((option, _)) if option.starts_with('-') => {
+            bail!("{option}: expected words of tests' names, or --unsteady N [NAME..]")
+        }
+        Some(_) => with_suites(|runner, suites| run_all(runner, suites, Wanted::Matching(&arguments))),
     }
-    // Most tests wait for processes of their own. Two binaries run at a time, so with this many threads in each there
-    // are more than two tests for each core.
-    let tests = side_by_side::run(&named.unwrap_or_else(|| (cores() + 1).to_string()));
-    // The same packages and features as those of the tests, so that nothing is built again.
-    let examples = Step::new(&words(["--doc"])).run();
-    let pages = browser::test();
-    let emulated = ports::test();
-    tests.and(examples).and(pages).and(emulated)
 }
 
-/// `cargo test` of the product, with more arguments.
-fn words<'a>(more: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    ["test", "--locked", "--no-fail-fast"].into_iter().chain(cargo::PRODUCT).chain(more).collect()
+/// Runs the tests that are ignored for their length.
+///
+/// # Errors
+/// As for [`run`].
+pub(crate) fn run_long() -> Result<()> {
+    with_suites(|runner, suites| run_all(runner, suites, Wanted::Long))
+}
+
+/// Builds all suites, and runs some of their tests.
+fn with_suites(run: impl FnOnce(&Runner<'_>, &[Suite]) -> Result<()>) -> Result<()> {
+    tools::ensure()?;
+    let suites = thread::scope(|scope| {
+        let fetched = scope.spawn(clients::ensure);
+        let suites = suites::build();
+        fetched.join().unwrap_or_else(|_| bail!("the thread that fetches clients panicked")).and(suites)
+    })?;
+    std::fs::create_dir_all(LOGS).with_context(|| format!("create {LOGS}"))?;
+    let places = Places::new()?;
+    // Most tests wait for processes of their own.
+    let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| (cores() + 1).to_string());
+    let logs = std::path::absolute(LOGS)?;
+    let result = run(&Runner { logs: &logs, places: &places, threads: &threads }, &suites);
+    let left = places.leftovers();
+    if !left.is_empty() {
+        eprintln!("xtask: left behind by tests:\n  {}", left.join("\n  "));
+    }
+    result.and_then(|()| ensure_none(&left))
+}
+
+fn ensure_none(left: &[String]) -> Result<()> {
+    ensure!(left.is_empty(), "tests left {} things behind", left.len());
+    Ok(())
+}
+
+fn run_all(runner: &Runner<'_>, suites: &[Suite], wanted: Wanted<'_>) -> Result<()> {
+    let mut worth = Vec::new();
+    for suite in suites {
+        if suite.may_have(wanted)? {
+            worth.push(suite.clone());
+        }
+    }
+    let start = Instant::now();
+    let done = side_by_side(&worth, cores() + 1, |suite| runner.run(suite, wanted));
+    eprintln!("xtask: {:.0} s: all suites, {} at a time", start.elapsed().as_secs_f64(), cores() + 1);
+    conclude(runner, done, matches!(wanted, Wanted::All | Wanted::Long))
+}
+
+/// Prints the slowest tests, repeats those that failed, and prints which were unsteady and which failed. A whole run
+/// keeps the list of the unsteady ones.
+fn conclude(runner: &Runner<'_>, done: Vec<(Suite, Result<Ran>)>, is_whole: bool) -> Result<()> {
+    let mut all: Vec<(Suite, Ended)> = Vec::new();
+    let mut broken = Vec::new();
+    for (suite, ran) in done {
+        match ran {
+            Ok(ran) => all.extend(ran.ended.into_iter().map(|test| (suite.clone(), test))),
+            Err(error) => broken.push(format!("{}: {error:#}", suite.name)),
+        }
+    }
+    ensure!(!all.is_empty() || !broken.is_empty(), "no test has such a name");
+    print_slowest(&all);
+    let count = |ending| all.iter().filter(|(_, test)| test.ending == ending).count();
+    let (passed, ignored) = (count(Ending::Passed), count(Ending::Ignored));
+    let failures = all.into_iter().filter(|(_, test)| test.ending == Ending::Failed);
+    let judged = unsteady::judge(runner, failures.map(|(suite, test)| Failure { suite, test }).collect())?;
+    if is_whole {
+        unsteady::keep(runner.logs, &judged.unsteady)?;
+    }
+    print_names("unsteady (failed in the run, passed twice alone)", &judged.unsteady);
+    print_names("failed", &judged.failed);
+    broken.iter().for_each(|suite| eprintln!("xtask: not run: {suite}"));
+    let failed = judged.failed.len() + broken.len();
+    println!("{} passed, {failed} failed, {ignored} skipped", passed + judged.unsteady.len());
+    ensure!(failed == 0, "{failed} tests failed");
+    Ok(())
+}
+
+fn print_slowest(all: &[(Suite, Ended)]) {
+    let mut slowest: Vec<_> = all.iter().collect();
+    slowest.sort_by(|(_, left), (_, right)| right.seconds.total_cmp(&left.seconds));
+    eprintln!("xtask: slowest tests:");
+    for (suite, test) in slowest.into_iter().take(SLOWEST) {
+        eprintln!("  {:6.1} s  {} {}", test.seconds, suite.name, test.name);
+    }
+}
+
+fn print_names(heading: &str, failures: &[Failure]) {
+    if !failures.is_empty() {
+        eprintln!("xtask: {heading}:");
+    }
+    failures.iter().for_each(|Failure { suite, test }| eprintln!("  {} {}", suite.name, test.name));
 }
 
 fn cores() -> usize {

@@ -1,219 +1,251 @@
-//! Test binaries of the workspace, two at a time and the longest first: many tests wait, and cargo runs one binary
-//! after another.
-//!
-//! Each runs as cargo runs it, in the folder of its package. Its output is kept in `target/tests/NAME.log`, and printed
-//! when it fails.
+//! Programs of tests: the test binaries of the workspace, the unwinder's on aarch64, the pages in a browser, and the
+//! examples of the documentation.
 
-use std::collections::VecDeque;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::cargo;
-use crate::vitals::{children_cpu, wait_with_cpu};
-
-/// Binaries that run at the same time.
-const AT_A_TIME: usize = 2;
+use super::events::Events;
+use crate::{browser, cargo, ports};
 
 /// Those that take longest, in this order; all others follow.
-const LONGEST: [&str; 6] = [
+const LONGEST: [&str; 10] = [
     "procprof-main",
+    "browser-pages",
     "procprof-preload-main",
+    "browser-viewer",
     "procprof-agent-main",
-    "procprof-report-main",
-    "procprof-profile-main",
     "procprof-server-main",
+    "procprof-report-main",
+    "procprof-collect-main",
+    "procprof-profile-main",
+    "examples",
 ];
 
-/// A binary of tests.
-#[derive(Debug, PartialEq, Eq)]
-struct TestBinary {
-    /// Its package and target.
-    name: String,
-    /// The folder of its package.
-    folder: PathBuf,
-    executable: PathBuf,
+/// A program of tests, which tells its events (see `super::events`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Suite {
+    /// Package and target, or what it tests.
+    pub(crate) name: String,
+    kind: Kind,
 }
 
-/// Builds all tests, and runs them with this many threads in each binary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A binary with libtest's harness.
+    Binary {
+        /// The folder of its package, in which cargo would run it.
+        folder: PathBuf,
+        /// It, behind the emulator that runs it.
+        words: Vec<String>,
+    },
+    /// A file for Node.
+    Browser { file: String },
+    /// Of the documentation of all libraries.
+    Examples,
+}
+
+/// Which tests of a suite are run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// All but those that are ignored.
+    All,
+    /// Of these, those whose name contains one of the words.
+    Matching(&'a [String]),
+    /// Those with just these names, also if they are ignored.
+    Named(&'a [String]),
+    /// Those that are ignored for their length.
+    Long,
+}
+
+/// An ignored test that is a process of other tests.
+const HELPER: &str = "records_until_it_is_killed";
+
+/// Builds all tests; the suites, the longest first.
 ///
 /// # Errors
-/// They cannot be built, or some fail.
-pub(crate) fn run(threads: &str) -> Result<()> {
-    let mut binaries = build()?;
-    let place = |binary: &TestBinary| LONGEST.iter().position(|name| *name == binary.name).unwrap_or(LONGEST.len());
-    binaries.sort_by_key(place);
-    let logs = Path::new("target/tests");
-    std::fs::create_dir_all(logs).context("create target/tests")?;
-    let waiting = Mutex::new(VecDeque::from(binaries));
-    let failed: Mutex<Vec<String>> = Mutex::default();
-    let panics: Mutex<String> = Mutex::default();
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            scope.spawn(|| {
-                while let Some(binary) = next(&waiting) {
-                    match binary.run(threads, logs) {
-                        Ok(None) => {}
-                        Ok(Some(output)) => {
-                            lock(&panics).extend(panics_of(&output));
-                            lock(&failed).push(binary.name);
-                        }
-                        Err(error) => lock(&failed).push(format!("{}: {error:#}", binary.name)),
-                    }
-                }
-            });
-        }
-    });
-    eprintln!("xtask: {:.0} s: all test binaries, {AT_A_TIME} at a time", start.elapsed().as_secs_f64());
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if !failed.is_empty() {
-        // Last, where a log is read first.
-        eprint!("{}", panics.into_inner().unwrap_or_else(PoisonError::into_inner));
-        bail!("failed: {}", failed.join(", "));
-    }
-    Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn next(waiting: &Mutex<VecDeque<TestBinary>>) -> Option<TestBinary> {
-    lock(waiting).pop_front()
-}
-
-/// Builds the product's tests, and those of this program by themselves: its dependencies would add features to those of
-/// the product, whose examples would be built with other ones, DataFusion included.
-fn build() -> Result<Vec<TestBinary>> {
-    let mut binaries = build_of(&cargo::PRODUCT)?;
-    binaries.extend(build_of(&["--package", "xtask"])?);
-    Ok(binaries)
-}
-
-fn build_of(packages: &[&str]) -> Result<Vec<TestBinary>> {
-    let words: Vec<&str> = ["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]
-        .into_iter()
-        .chain(packages.iter().copied())
-        .collect();
-    let line = format!("cargo {}", words.join(" "));
-    eprintln!("xtask: {line}");
-    let start = Instant::now();
-    let before = children_cpu()?;
-    let output =
-        Command::new("cargo").args(&words).stderr(Stdio::inherit()).output().with_context(|| format!("run {line}"))?;
-    let cpu = children_cpu()? - before;
-    eprintln!("xtask: {:.0} s, CPU time {cpu:.0} s: {line}", start.elapsed().as_secs_f64());
-    if !output.status.success() {
-        bail!("{line} failed");
-    }
-    let binaries: Vec<TestBinary> = String::from_utf8_lossy(&output.stdout).lines().filter_map(test_binary).collect();
-    if binaries.is_empty() {
-        bail!("{line} built no tests");
-    }
-    Ok(binaries)
+/// They cannot be built, or a program that they need is missing.
+pub(crate) fn build() -> Result<Vec<Suite>> {
+    let mut suites: Vec<Suite> =
+        cargo::build_tests()?.messages.iter().filter_map(|message| binary(message, &[])).collect();
+    ensure!(!suites.is_empty(), "the workspace has no tests");
+    let emulated = ports::build_tests()?.messages;
+    suites.extend(emulated.iter().filter_map(|message| binary(message, ports::EMULATOR)));
+    suites.extend(browser::files()?.into_iter().map(|file| {
+        let name = file.split('.').next().unwrap_or_default();
+        Suite { name: format!("browser-{name}"), kind: Kind::Browser { file } }
+    }));
+    suites.push(Suite { name: "examples".to_owned(), kind: Kind::Examples });
+    suites.sort_by_key(|suite| LONGEST.iter().position(|name| *name == suite.name).unwrap_or(LONGEST.len()));
+    Ok(suites)
 }
 
 /// The test binary that a message of cargo names, if it names one.
-fn test_binary(message: &str) -> Option<TestBinary> {
-    let message: Value = serde_json::from_str(message).ok()?;
+fn binary(message: &Value, emulator: &[&str]) -> Option<Suite> {
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
         return None;
     }
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
     let (package, target) = (folder.file_name()?.to_str()?, message["target"]["name"].as_str()?);
     let kind = message["target"]["kind"][0].as_str()?;
+    // Benchmarks have no tests, and no harness that would say so.
+    if kind == "bench" {
+        return None;
+    }
     // A library and a program may have the same name.
-    let name = if kind == "test" { format!("{package}-{target}") } else { format!("{package}-{kind}-{target}") };
-    Some(TestBinary { name, executable: message["executable"].as_str()?.into(), folder })
+    let mut name = if kind == "test" { format!("{package}-{target}") } else { format!("{package}-{kind}-{target}") };
+    if !emulator.is_empty() {
+        name.push_str("-aarch64");
+    }
+    let words = emulator.iter().copied().chain([message["executable"].as_str()?]).map(str::to_owned).collect();
+    Some(Suite { name, kind: Kind::Binary { folder, words } })
 }
 
-/// Of the output of a test binary, the panics of the tests that failed, each headed by the test's name.
-fn panics_of(output: &str) -> Option<String> {
-    let (_, failures) = output.split_once("\nfailures:\n")?;
-    let (outputs, _) = failures.split_once("\nfailures:\n").unwrap_or((failures, ""));
-    let mut panics = String::new();
-    let mut is_panic = false;
-    for line in outputs.lines() {
-        if let Some(name) = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----")) {
-            panics.push_str(&format!("xtask: failed: {name}\n"));
-            is_panic = false;
-        } else if line.contains("panicked at ") {
-            is_panic = true;
-        } else if line.is_empty() || line == "stack backtrace:" || line.starts_with("note: run with `RUST_BACKTRACE") {
-            is_panic = false;
-        }
-        if is_panic {
-            panics.push_str(&format!("  {line}\n"));
+impl Suite {
+    /// A program that takes libtest's options and tells its events.
+    #[cfg(test)]
+    pub(crate) fn program(name: &str, folder: &Path, words: &[&str]) -> Suite {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Suite { name: name.to_owned(), kind: Kind::Binary { folder: folder.to_owned(), words } }
+    }
+
+    /// The command that runs tests of it, with this many at the same time where they share a process.
+    ///
+    /// # Errors
+    /// A tool is missing.
+    pub(crate) fn command(&self, wanted: Wanted<'_>, threads: &str) -> Result<Command> {
+        Ok(match &self.kind {
+            Kind::Binary { folder, words } => {
+                let mut command = harness(folder, words);
+                command.args(["--format", "json", "--report-time"]).env("RUST_TEST_THREADS", threads);
+                command.args(selection(wanted));
+                command
+            }
+            Kind::Browser { file } => {
+                let patterns: Vec<String> = match wanted {
+                    Wanted::All => Vec::new(),
+                    Wanted::Matching(words) => words.iter().map(|word| escaped(word)).collect(),
+                    Wanted::Named(names) => names.iter().map(|name| format!("^{}$", escaped(name))).collect(),
+                    Wanted::Long => vec!["^$".to_owned()],
+                };
+                let mut command = Command::new("node");
+                command.args(["--test", "--test-reporter=./reporter.mjs"]).current_dir(browser::FOLDER);
+                command.args(patterns.iter().map(|pattern| format!("--test-name-pattern=/{pattern}/")));
+                command.arg(file).stdin(Stdio::null());
+                command
+            }
+            Kind::Examples => {
+                let mut command = cargo::everything("test", &["--doc", "--no-fail-fast"])?;
+                command.arg("--").args(selection(wanted));
+                command
+            }
+        })
+    }
+
+    /// What its program told.
+    pub(crate) fn events(&self, output: &str) -> Events {
+        if self.kind == Kind::Examples { Events::parse_examples(output) } else { Events::parse(output) }
+    }
+
+    /// Whether a run of these tests is worth its start.
+    ///
+    /// # Errors
+    /// Its tests cannot be read.
+    pub(crate) fn may_have(&self, wanted: Wanted<'_>) -> Result<bool> {
+        match (&self.kind, wanted) {
+            (Kind::Binary { .. }, _) | (_, Wanted::All) | (Kind::Examples, Wanted::Named(_)) => Ok(true),
+            (_, Wanted::Long) | (Kind::Examples, Wanted::Matching(_)) => Ok(false),
+            (Kind::Browser { file }, Wanted::Matching(words) | Wanted::Named(words)) => {
+                let path = Path::new(browser::FOLDER).join(file);
+                let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+                Ok(words.iter().any(|word| text.contains(word.as_str())))
+            }
         }
     }
-    Some(panics)
+
+    /// Whether its tests can be read only in its file.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.kind, Kind::Browser { .. })
+    }
+
+    /// The names of the tests that a run of these would run, if the program can tell them.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub(crate) fn list(&self, wanted: Wanted<'_>) -> Result<Vec<String>> {
+        let Kind::Binary { folder, words } = &self.kind else { return Ok(Vec::new()) };
+        let mut command = harness(folder, words);
+        command.args(["--list", "--format", "terse"]).args(selection(wanted));
+        let output = command.stderr(Stdio::inherit()).output().with_context(|| format!("run {command:?}"))?;
+        ensure!(output.status.success(), "{command:?}: {}", output.status);
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+    }
 }
 
-impl TestBinary {
-    /// Runs it, and reports how it ended; its output where tests failed.
-    fn run(&self, threads: &str, logs: &Path) -> Result<Option<String>> {
-        let path = logs.join(format!("{}.log", self.name));
-        let log = File::create(&path).with_context(|| format!("create {}", path.display()))?;
-        let start = Instant::now();
-        let mut command = Command::new(&self.executable);
-        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("RUST_TEST_THREADS", threads);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let run = || format!("run {}", self.executable.display());
-        let (status, cpu) = wait_with_cpu(&mut command.spawn().with_context(run)?).with_context(run)?;
-        let output = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
-        let result = output.lines().rev().find_map(|line| line.strip_prefix("test result: ")).unwrap_or("no result");
-        let seconds = start.elapsed().as_secs_f64();
-        if status.success() {
-            eprintln!("xtask: {seconds:.0} s, CPU time {cpu:.0} s: {}: {result}", self.name);
-            return Ok(None);
+/// A binary as cargo would run it, ready for libtest's options.
+fn harness(folder: &Path, words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).current_dir(folder).env("CARGO_MANIFEST_DIR", folder).stdin(Stdio::null());
+    // Events and times of tests are options of a nightly libtest; the toolchain is pinned.
+    command.args(["-Z", "unstable-options"]).env("RUSTC_BOOTSTRAP", "1");
+    command
+}
+
+/// libtest's arguments that select tests.
+fn selection(wanted: Wanted<'_>) -> Vec<&str> {
+    match wanted {
+        Wanted::All => Vec::new(),
+        Wanted::Matching(words) => words.iter().map(String::as_str).collect(),
+        Wanted::Named(names) => {
+            ["--include-ignored", "--exact"].into_iter().chain(names.iter().map(String::as_str)).collect()
         }
-        eprintln!("{output}\nxtask: {seconds:.0} s, CPU time {cpu:.0} s: {}: {status}: {result}", self.name);
-        Ok(Some(output))
+        Wanted::Long => vec!["--ignored", "--skip", HELPER],
     }
+}
+
+/// A text as a regular expression of JavaScript.
+fn escaped(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if r"\^$.*+?()[]{}|/".contains(letter) {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn panics_are_found_in_the_output_of_a_test_binary() {
-        let output = "running 2 tests\ntest a ... ok\ntest b::c ... FAILED\n\nfailures:\n\n---- b::c stdout ----\n\
-            a line of the server\n\nthread 'b::c' panicked at tests/b.rs:7:5:\nassertion failed: left\n  left: 1\n\
-            note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n\n\nfailures:\n    b::c\n\n\
-            test result: FAILED. 1 passed; 1 failed\n";
-        let panics =
-            "xtask: failed: b::c\n  thread 'b::c' panicked at tests/b.rs:7:5:\n  assertion failed: left\n    left: 1\n";
-        assert_eq!(panics_of(output).as_deref(), Some(panics));
-        assert_eq!(panics_of("test result: ok. 1 passed"), None);
+    fn messages_of_cargo_name_test_binaries() {
+        let message = |kind: &str, is_test: bool, executable: Value| {
+            json!({
+                "reason": "compiler-artifact", "manifest_path": "/w/crates/procprof/Cargo.toml",
+                "target": { "kind": [kind], "name": "procprof" }, "profile": { "test": is_test },
+                "executable": executable,
+            })
+        };
+        let name = |message: &Value| binary(message, &[]).map(|suite| suite.name);
+        assert_eq!(name(&message("test", true, json!("/t/procprof-1"))).as_deref(), Some("procprof-procprof"));
+        assert_eq!(name(&message("bin", true, json!("/t/procprof-1"))).as_deref(), Some("procprof-bin-procprof"));
+        assert_eq!(name(&message("bin", false, json!("/t/procprof-1"))), None, "the program itself");
+        assert_eq!(name(&message("bench", true, json!("/t/procprof-1"))), None, "a benchmark");
+        assert_eq!(name(&message("lib", true, Value::Null)), None, "not linked");
+        assert_eq!(name(&json!({ "reason": "build-finished", "success": true })), None);
+        let emulated = binary(&message("test", true, json!("/t/procprof-1")), &["qemu-aarch64", "-L", "/usr"]);
+        assert_eq!(emulated.map(|suite| suite.name).as_deref(), Some("procprof-procprof-aarch64"));
     }
 
     #[test]
-    fn messages_of_cargo_name_test_binaries() {
-        let message = |kind: &str, is_test: bool, executable: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","package_id":"x","manifest_path":"/w/crates/procprof/Cargo.toml",
-                "target":{{"kind":["{kind}"],"name":"procprof"}},"profile":{{"test":{is_test}}},"executable":{executable}}}"#
-            )
-        };
-        let binary = |name: &str| {
-            Some(TestBinary {
-                name: name.to_owned(),
-                folder: "/w/crates/procprof".into(),
-                executable: "/t/procprof-1".into(),
-            })
-        };
-        assert_eq!(test_binary(&message("test", true, r#""/t/procprof-1""#)), binary("procprof-procprof"));
-        assert_eq!(test_binary(&message("bin", true, r#""/t/procprof-1""#)), binary("procprof-bin-procprof"));
-        assert_eq!(test_binary(&message("bin", false, r#""/t/procprof-1""#)), None, "the program itself");
-        assert_eq!(test_binary(&message("lib", true, "null")), None, "not linked");
-        assert_eq!(test_binary(r#"{"reason":"build-finished","success":true}"#), None);
-        assert_eq!(test_binary("warning: text"), None);
+    fn names_are_patterns_that_match_them_alone() {
+        assert_eq!(escaped("a page (of /top) fits?"), r"a page \(of \/top\) fits\?");
     }
 }
