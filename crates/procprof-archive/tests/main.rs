@@ -7,7 +7,10 @@ mod buckets;
 mod compact;
 mod engines;
 mod hostile;
+#[path = "../../procprof-files/tests/versions/law.rs"]
+mod law;
 mod laws;
 mod reference;
 mod rollups;
 mod support;
+mod versions;

@@ -21,6 +21,9 @@ pub mod hosts;
 pub mod imports;
 pub mod ingest;
 mod kinds;
+#[cfg(test)]
+#[path = "../../procprof-files/tests/versions/law.rs"]
+mod law;
 pub mod listening;
 pub mod metrics;
 pub mod nodes;

@@ -47,6 +47,9 @@ mod cache;
 mod catalog;
 mod error;
 mod journal;
+#[cfg(test)]
+#[path = "../../procprof-files/tests/versions/law.rs"]
+mod law;
 mod mutex;
 mod options;
 mod query;

@@ -11,8 +11,11 @@ mod full_disk;
 mod functions;
 mod import;
 mod kill;
+#[path = "../../procprof-files/tests/versions/law.rs"]
+mod law;
 mod laws;
 mod replace;
 mod retain;
 mod rows;
 mod support;
+mod versions;

@@ -6,6 +6,8 @@
 mod debug_files;
 mod hostile;
 mod index;
+#[path = "../../procprof-files/tests/versions/law.rs"]
+mod law;
 mod matrix;
 mod oracle;
 mod profiles;
@@ -14,3 +16,4 @@ mod reference;
 mod scopes;
 mod sources;
 mod stripped;
+mod versions;

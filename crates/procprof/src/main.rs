@@ -10,6 +10,9 @@ mod demo;
 mod fetch;
 mod help;
 mod jeprof;
+#[cfg(test)]
+#[path = "../../procprof-files/tests/versions/law.rs"]
+mod law;
 mod log;
 mod node;
 mod output;

@@ -103,3 +103,28 @@ pub fn compact(archive: &Archive, limits: &CompactLimits) -> Result<Compacted> {
 fn holder() -> u64 {
     uuid::Uuid::now_v7().as_u64_pair().1
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{WRITER_FILE, archive_writer};
+    use crate::law::{Contents, Row, check, line};
+
+    #[test]
+    fn every_version_of_the_writers_file_is_read() {
+        check(&Row { name: "archive-writer", version: 1, make, read });
+    }
+
+    fn make(data: &Path) {
+        archive_writer(data).unwrap();
+    }
+
+    fn read(data: &Path) -> Contents {
+        let before = std::fs::read(data.join(WRITER_FILE)).unwrap();
+        let mut text = String::new();
+        line(&mut text, archive_writer(data)?);
+        assert_eq!(std::fs::read(data.join(WRITER_FILE)).unwrap(), before, "none is made anew");
+        Ok(text)
+    }
+}

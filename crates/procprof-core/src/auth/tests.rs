@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use futures_util::future::join_all;
 
 use super::{Authenticator, Credentials, Methods, Principal, Refusal, UserRole, Users, add_user, verify_password};
+use crate::law::{Contents, Row, check, line};
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -100,4 +102,25 @@ async fn parallel_guesses_are_no_more_and_right_ones_no_fewer() {
     let outcome = |wanted: Refusal| guesses.iter().filter(|outcome| **outcome == Err(wanted)).count();
     assert_eq!((outcome(Refusal::Wrong), outcome(Refusal::TooMany)), (10, 390));
     assert!(right.iter().all(Result::is_ok), "{right:?}");
+}
+
+#[test]
+fn every_version_of_the_users_file_is_read() {
+    check(&Row { name: "users", version: 1, make: make_users, read: read_users });
+}
+
+fn make_users(folder: &Path) {
+    let file = folder.join("users");
+    add_user(&file, "ann", UserRole::Operator, "one", Methods::Modern).unwrap();
+    add_user(&file, "bob", UserRole::Viewer, "two", Methods::WithMysqlNative).unwrap();
+    add_user(&file, "host-1", UserRole::Push, "three", Methods::Modern).unwrap();
+}
+
+fn read_users(folder: &Path) -> Contents {
+    let users = Users::read(&folder.join("users"))?;
+    let mut text = String::new();
+    for (user, password) in users.iter().zip(["one", "two", "three"]) {
+        line(&mut text, (user, verify_password(password, &user.hash)));
+    }
+    Ok(text)
 }

@@ -141,11 +141,32 @@ async fn expire(captures: &Arc<Captures>, id: u64, end: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use jiff::Timestamp;
 
     use super::HeapEnds;
+    use crate::law::{Contents, Row, check, line};
+
+    #[test]
+    fn every_version_of_the_file_is_read() {
+        check(&Row { name: "heap-ends", version: 1, make, read });
+    }
+
+    fn make(data: &Path) {
+        let ends = HeapEnds::open(data.join("heap-ends"));
+        for (node, second) in [(10_001, 1_763_677_534), (20_002, 1_763_700_000)] {
+            ends.set(node, Some(Timestamp::from_second(second).unwrap())).unwrap();
+        }
+    }
+
+    fn read(data: &Path) -> Contents {
+        let ends = HeapEnds::open(data.join("heap-ends"));
+        let mut text = String::new();
+        line(&mut text, ends.due(Timestamp::from_second(1_800_000_000).unwrap()).0);
+        Ok(text)
+    }
 
     #[test]
     fn ends_survive_a_restart() {

@@ -1,5 +1,7 @@
 //! Frames in pieces of any length; hosts that fall silent; names that others have; room for services.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +10,15 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::folder::HostFolder;
+use super::known::{AskedRate, BoundToken, KnownHost, KnownService};
 use super::protocol::{Heartbeat, HostFacts, OfferedType, PushedProfile, ServiceFacts};
 use super::{FORGOTTEN, FrameError, FramePart, Frames, Hosts, KNOWN_SERVICES_MAX, LATE};
 use crate::auth::{Authenticator, Principal};
 use crate::children::{ChildProgram, Children};
 use crate::config::Config;
 use crate::ingest::Ingest;
+use crate::law::{Contents, Row, check, line};
 use crate::metrics::Metrics;
 use crate::nodes::Registry;
 use crate::settings::Settings;
@@ -226,4 +231,68 @@ async fn services_that_are_gone_make_room_unless_they_have_profiles() {
     let around = Around::open("", data);
     assert_eq!(around.registry.find("db/new").unwrap().id, known);
     assert!(around.registry.all().iter().all(|node| node.pushed_by.is_some() || !node.past), "nothing is left over");
+}
+
+#[test]
+fn every_version_of_a_hosts_file_is_read() {
+    check(&Row { name: "hosts", version: 1, make: make_hosts, read: read_hosts });
+}
+
+fn make_hosts(data: &Path) {
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let labels = BTreeMap::from([("rack".to_owned(), "r 7".to_owned())]);
+    let facts = HostFacts {
+        id: format!("{:032x}", 1),
+        name: "db".to_owned(),
+        kernel: "6.1.0".to_owned(),
+        cpus: 4,
+        memory_bytes: 1 << 34,
+        version: "0.1.0".to_owned(),
+        started_nanos: 1_763_677_000_000_000_000,
+        labels: labels.clone(),
+        hz: 50,
+        hz_wanted: 99,
+        missing: texts(&["CAP_SYSLOG"]),
+        cpu_nanos: 123_456_789,
+        resident_bytes: 40 << 20,
+        spooled: (3, 4096),
+        spool_lost: 1,
+        samples_lost: 2,
+        services_left_out: 5,
+    };
+    let service = ServiceFacts {
+        name: "mysqld.service".to_owned(),
+        process: (4711, 8_000),
+        processes: 2,
+        program: "/usr/sbin/mysqld".to_owned(),
+        labels,
+        types: vec![OfferedType { profile_type: "cpu".to_owned(), continuous: true }],
+        cpu_milli: 1_500,
+        hints: texts(&["install debug symbols"]),
+        in_host: true,
+    };
+    let known = KnownService { node: 20_002, facts: service, seen_nanos: 1_763_677_500_000_000_000 };
+    let host = KnownHost {
+        facts,
+        node: 20_001,
+        token: Some(BoundToken { user: "db1".to_owned(), mark: "5d41402a".to_owned() }),
+        heartbeat_nanos: 1_763_677_534_000_000_000,
+        skew_nanos: -7,
+        rate: Some(AskedRate { hz: 199, told: 1_763_677_000_000_000_000 }),
+        services: BTreeMap::from([("mysqld.service".to_owned(), known)]),
+        sent_types: BTreeSet::from(["cpu".to_owned(), "off_cpu".to_owned()]),
+        services_refused: 6,
+    };
+    let (folder, _) = HostFolder::open(data).unwrap();
+    folder.write(&host).unwrap();
+    let facts = HostFacts { id: format!("{:032x}", 2), name: "web".to_owned(), ..HostFacts::default() };
+    folder.write(&KnownHost { facts, node: 20_003, ..KnownHost::default() }).unwrap();
+}
+
+fn read_hosts(data: &Path) -> Contents {
+    let (_, mut hosts) = HostFolder::open(data)?;
+    hosts.sort_by_key(|host| host.node);
+    let mut text = String::new();
+    hosts.iter().for_each(|host| line(&mut text, host));
+    Ok(text)
 }

@@ -72,3 +72,31 @@ pub(super) fn write(data: &Path, folder: &Path, files: Files) -> Result<()> {
         .map_err(|error| failed(io::Error::other(error)))?;
     procprof_files::replace(&path, &bytes, 0o640).map_err(|error| failed(error.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Files, Stamp};
+    use crate::law::{Contents, Row, check, line};
+
+    const FOLDER: &str = "/opt/starrocks/log/proc_profile";
+
+    #[test]
+    fn every_version_of_the_file_is_read() {
+        check(&Row { name: "taken-over", version: 1, make, read });
+    }
+
+    fn make(data: &Path) {
+        let file =
+            |time: &str, bytes| (format!("cpu-profile-{time}-pprof.gz"), Stamp { bytes, modified: 1_763_640_000 });
+        let files = Files::from([file("20251120-120000", 70_123), file("20251120-120500", 0)]);
+        super::write(data, Path::new(FOLDER), files).unwrap();
+    }
+
+    fn read(data: &Path) -> Contents {
+        let mut text = String::new();
+        line(&mut text, super::read(data, Path::new(FOLDER)));
+        Ok(text)
+    }
+}

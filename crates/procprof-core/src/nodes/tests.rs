@@ -1,5 +1,7 @@
 //! Ids, names and health of nodes.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -7,6 +9,7 @@ use procprof_profile::ProfileType;
 
 use super::{ExtraNode, FailedAttempt, Health, Kind, NodeIds, Planned, Registry, Role};
 use crate::config::Config;
+use crate::law::{Contents, Row, check, line};
 
 #[test]
 fn ids_are_kept_and_never_used_twice() {
@@ -87,4 +90,26 @@ fn health_is_that_of_the_latest_attempts() {
     let of = |schedule: &[Planned]| health.clone().scheduled(schedule).summary();
     assert_eq!(of(&[on(ProfileType::Cpu), on(ProfileType::Heap)]), "degraded");
     assert_eq!(of(&[on(ProfileType::Cpu), off(ProfileType::Heap)]), "ok", "nobody waits for what is off");
+}
+
+#[test]
+fn every_version_of_the_ids_is_read() {
+    check(&Row { name: "nodes", version: 1, make: make_ids, read: read_ids });
+}
+
+fn make_ids(data: &Path) {
+    let mut ids = NodeIds::open(data, None).unwrap();
+    ids.id("be-1", Role::Be, Some(10_001)).unwrap();
+    ids.id("api", Role::Service, None).unwrap();
+    let names = [("web", Role::Service), ("db", Role::Host)].map(|(name, role)| (name.to_owned(), role));
+    ids.several(&names, &HashMap::from([("db".to_owned(), 30_000)])).unwrap();
+    ids.forget(&["web".to_owned()]).unwrap();
+}
+
+fn read_ids(data: &Path) -> Contents {
+    let mut ids = NodeIds::open(data, None)?;
+    let mut text = String::new();
+    ids.all().for_each(|node| line(&mut text, node));
+    line(&mut text, ("next", ids.id("next", Role::Service, None).unwrap()));
+    Ok(text)
 }

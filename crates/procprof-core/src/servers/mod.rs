@@ -10,6 +10,8 @@ mod heartbeat;
 pub mod hot;
 mod members;
 mod numbers;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

@@ -325,7 +325,39 @@ fn record_of(path: &Path) -> Result<Record, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::law::{Contents, Row, check, fixtures, line};
     use crate::symbols::record::Detail;
+
+    #[test]
+    fn every_version_of_the_folder_is_read() {
+        check(&Row { name: "symbols", version: 1, make: make_folder, read: read_folder });
+    }
+
+    fn make_folder(data: &Path) {
+        let index = std::fs::read(fixtures().join("symbol-index/1/index.procsyms")).unwrap();
+        let store = SymbolStore::open(data).unwrap();
+        let mut upload = store.upload().unwrap();
+        upload.write(&index).unwrap();
+        let facts = index::check(&upload.temporary_path()).unwrap();
+        let record = Record {
+            key: facts.key.clone(),
+            name: facts.name,
+            bytes: index.len() as u64,
+            functions: facts.functions,
+            detail: facts.detail,
+            stored: 1_763_677_534_000_000_000,
+            by: "ann".to_owned(),
+            last_used: None,
+        };
+        store.put(upload, record, Room { bytes_max: u64::MAX, free_min: 0 }).unwrap();
+        store.used(&[facts.key], Nanos(1_763_681_134_000_000_000));
+    }
+
+    fn read_folder(data: &Path) -> Contents {
+        let mut text = String::new();
+        SymbolStore::open(data)?.list().iter().for_each(|one| line(&mut text, one));
+        Ok(text)
+    }
 
     fn record(key: &str, bytes: u64, last: i64) -> Record {
         let key = key.parse().unwrap();

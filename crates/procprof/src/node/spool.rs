@@ -237,6 +237,50 @@ fn frame(header: &PushedProfile, profile: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::law::{Contents, Row, check, line};
+
+    #[test]
+    fn every_version_of_the_spool_is_read() {
+        check(&Row { name: "spool", version: 1, make, read });
+    }
+
+    fn make(folder: &Path) {
+        let mut spool = Spool::open(folder, 1 << 20, 0).unwrap();
+        let header = PushedProfile {
+            host: "0123456789abcdef0123456789abcdef".to_owned(),
+            service: Some("mysqld.service".to_owned()),
+            id: "019aa40e-5c30-7000-8000-000000000001".to_owned(),
+            profile_type: "cpu".to_owned(),
+            start_nanos: 1_763_677_534_000_000_000,
+            duration_nanos: 10_000_000_000,
+            capture: None,
+            labels: BTreeMap::from([("unit".to_owned(), "mysqld.service".to_owned())]),
+            failure: None,
+        };
+        spool.put(&header, b"a profile");
+        let failed = PushedProfile {
+            service: None,
+            id: "019aa40e-5c30-7000-8000-000000000002".to_owned(),
+            capture: Some("019aa40e-0000-7000-8000-000000000003".to_owned()),
+            failure: Some("no such service".to_owned()),
+            ..header
+        };
+        spool.put(&failed, b"");
+        drop(spool);
+        std::fs::remove_file(folder.join("lock")).unwrap();
+    }
+
+    fn read(folder: &Path) -> Contents {
+        let mut spool = Spool::open(folder, 1 << 20, 0)?;
+        let mut text = String::new();
+        line(&mut text, spool.waiting());
+        for (name, frame) in spool.batch(u64::MAX, 9) {
+            let (header, profile) = frame[4..].split_at(u32::from_le_bytes(frame[..4].try_into()?) as usize);
+            let header: PushedProfile = serde_json::from_slice(header)?;
+            line(&mut text, (&name, id(&name), header, &profile[..4], String::from_utf8_lossy(&profile[4..])));
+        }
+        Ok(text)
+    }
 
     fn header(number: u64, is_capture: bool) -> PushedProfile {
         PushedProfile { id: format!("{number:08}"), capture: is_capture.then(|| "c".to_owned()), ..Default::default() }

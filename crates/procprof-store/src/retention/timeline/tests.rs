@@ -1,6 +1,7 @@
 //! Ages across settings of the clock.
 
 use super::*;
+use crate::law::{Contents, Row, check, line};
 
 const HOUR: i64 = 3600 * SECOND;
 const DAY: i64 = 24 * HOUR;
@@ -133,4 +134,24 @@ fn spans_are_bounded() {
     }
     assert_eq!(machine.timeline.spans.len(), SPANS_MAX);
     assert!(serde_json::to_vec(&machine.timeline).unwrap().len() < FILE_MAX as usize);
+}
+
+#[test]
+fn every_version_of_its_file_is_read() {
+    check(&Row { name: "clock", version: 1, make: make_file, read: read_file });
+}
+
+fn make_file(data: &Path) {
+    let clock = |now: i64, uptime: i64| Clock { now: Nanos(now), boot: "4f0c".to_owned(), uptime: Nanos(uptime) };
+    let mut timeline = Timeline::default();
+    timeline.look(&clock(1_700_000_000 * SECOND, SECOND));
+    timeline.look(&clock(1_700_000_100 * SECOND, 101 * SECOND));
+    assert_ne!(timeline.look(&clock(1_700_900_000 * SECOND, 201 * SECOND)), 0);
+    timeline.keep(data).unwrap();
+}
+
+fn read_file(data: &Path) -> Contents {
+    let mut text = String::new();
+    line(&mut text, Timeline::open(data));
+    Ok(text)
 }

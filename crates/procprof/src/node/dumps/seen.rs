@@ -81,6 +81,27 @@ fn parse(line: &str) -> Option<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::law::{Contents, Row, check, line};
+
+    #[test]
+    fn every_version_of_the_file_is_read() {
+        check(&Row { name: "dumps", version: 1, make, read });
+    }
+
+    fn make(spool: &Path) {
+        let mut seen = Seen::default();
+        seen.add(Key([0xfe01, 42, 70_123, 1_763_677_534_000_000_000]));
+        seen.add(Key([1, u64::MAX, 0, 7]));
+        seen.write(spool).unwrap();
+    }
+
+    fn read(spool: &Path) -> Contents {
+        let mut keys: Vec<Key> = Seen::read(spool).keys.into_keys().collect();
+        keys.sort_unstable();
+        let mut text = String::new();
+        line(&mut text, keys);
+        Ok(text)
+    }
 
     #[test]
     fn what_was_seen_is_known_to_the_next_agent() {

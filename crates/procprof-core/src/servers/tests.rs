@@ -1,0 +1,86 @@
+//! What servers write into an archive, in all its versions.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use procprof_archive::{Archive, ObjectFolder, Objects, Place, ReadLimits, Writer};
+
+use super::heartbeat::{Heartbeat, NodeKey, encode_nodes, heartbeats, nodes, put_heartbeat, put_nodes};
+use super::numbers::SharedNumbers;
+use crate::archiving::{KnownParts, OpenArchive};
+use crate::law::{Contents, Row, check, line};
+use crate::nodes::NodeNumbers;
+
+const WRITER: Writer = Writer(0x0123_4567_89ab_cdef);
+
+#[test]
+fn every_version_of_heartbeats_is_read() {
+    check(&Row { name: "servers", version: 1, make: make_servers, read: read_servers });
+}
+
+#[test]
+fn every_version_of_shared_ids_is_read() {
+    check(&Row { name: "node-numbers", version: 1, make: make_numbers, read: read_numbers });
+}
+
+fn heartbeat(digest: &str, full: bool) -> Heartbeat {
+    Heartbeat {
+        url: "http://10.0.0.7:8030".to_owned(),
+        version: "0.1.0".to_owned(),
+        started: 1_763_677_534_000,
+        beat: 17,
+        lease: 30,
+        nodes: digest.to_owned(),
+        full,
+    }
+}
+
+fn make_servers(folder: &Path) {
+    let objects = ObjectFolder::create(folder).unwrap();
+    for (server, full, keys) in [(WRITER, true, vec![1, 0x91d2]), (Writer(7), false, Vec::new())] {
+        let keys: BTreeSet<NodeKey> = keys.into_iter().map(NodeKey).collect();
+        let (text, digest) = encode_nodes(&keys).unwrap();
+        put_nodes(&objects, server, &text).unwrap();
+        put_heartbeat(&objects, server, &heartbeat(&digest, full)).unwrap();
+    }
+}
+
+fn read_servers(folder: &Path) -> Contents {
+    let objects = ObjectFolder::open(folder).unwrap();
+    let mut text = String::new();
+    for (server, heartbeat) in heartbeats(&objects)? {
+        let keys = nodes(&objects, server, &heartbeat.nodes)?;
+        line(&mut text, (server, heartbeat, keys));
+    }
+    Ok(text)
+}
+
+fn numbers(folder: &Path) -> SharedNumbers {
+    let objects: Arc<dyn Objects> = Arc::new(ObjectFolder::open(folder).unwrap());
+    let known = Arc::new(KnownParts::new(Archive::new(objects, ReadLimits::default())));
+    SharedNumbers::new(Arc::new(OpenArchive { known, writer: WRITER, place: Place::Folder(folder.to_owned()) }))
+}
+
+fn make_numbers(folder: &Path) {
+    let numbers = numbers(folder);
+    numbers.keep("be-1", 10_001).unwrap();
+    assert_eq!(numbers.number("api", 20_001).unwrap(), 20_001);
+    assert_eq!(numbers.number("wörk", 20_001).unwrap(), 20_002);
+}
+
+fn read_numbers(folder: &Path) -> Contents {
+    let numbers = numbers(folder);
+    let mut text = String::new();
+    for (name, id) in [("be-1", 10_001), ("api", 20_001), ("wörk", 20_002)] {
+        numbers.keep(name, id)?;
+        line(&mut text, (name, numbers.number(name, 1)?));
+    }
+    // The id of another node: its object is read, too.
+    let held = numbers.keep("other", 20_002).unwrap_err().to_string();
+    if !held.contains("of node wörk in the archive") {
+        return Err(held.into());
+    }
+    line(&mut text, held);
+    Ok(text)
+}
