@@ -36,6 +36,26 @@ pub enum Error {
         /// The limit in bytes.
         limit: u64,
     },
+    /// The file was written by a newer program, in a version that this one does not read.
+    #[error("{}: {format} of version {found}; this procprof reads up to {supported}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The name of the format.
+        format: &'static str,
+        /// The version of the file.
+        found: u32,
+        /// The newest version that is read.
+        supported: u32,
+    },
+    /// The file with the version of a folder has none, or that of another format.
+    #[error("{}: expected {expected:?}", path.display())]
+    Mark {
+        /// The file.
+        path: PathBuf,
+        /// The mark that is written.
+        expected: String,
+    },
 }
 
 impl Error {

@@ -1,9 +1,11 @@
 //! Files that exist whole or not at all, folders that are read without following links, and caches of files within
-//! limits.
+//! limits; versions of formats on disk.
 //!
 //! Everything procprof keeps on disk is written here: a [`NewFile`] gets its content under a temporary name, is synced,
 //! renamed, and its folder synced, so that a reader sees the old content or the new one, also after a power cut. Files
 //! that may be lost, such as a cache, are written without syncing.
+//!
+//! What is kept says its version ([`DiskFormat`]), so that a program that is older refuses it and changes nothing.
 //!
 //! The caller passes the file, its mode, and what must not be lost ([`Durability`]). Errors name the step and the path.
 //!
@@ -25,9 +27,11 @@ mod error;
 mod folder;
 mod new_file;
 mod output;
+mod version;
 
 pub use cache::{Bounds, CachedFile, FileCache, Layout, surplus};
 pub use error::{Error, Result};
 pub use folder::{EntryKind, FileState, Folder};
 pub use new_file::{Durability, NewFile, create, remove, replace};
 pub use output::{write_over, write_over_by};
+pub use version::DiskFormat;

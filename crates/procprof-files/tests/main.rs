@@ -5,3 +5,4 @@
 mod cache;
 mod folder;
 mod new_file;
+mod versions;
