@@ -116,6 +116,9 @@ pub enum Error {
         /// The problem.
         why: String,
     },
+    /// A newer program has written the file.
+    #[error(transparent)]
+    Version(procprof_files::Error),
     /// The operating system refused.
     #[error("{doing} {}", path.display())]
     Io {
@@ -159,6 +162,7 @@ impl From<procprof_files::Error> for Error {
             procprof_files::Error::NotRegular { path } => {
                 Error::malformed(path.display().to_string(), "not a regular file")
             }
+            error @ procprof_files::Error::Version { .. } => Error::Version(error),
             other => Error::malformed("file", other.to_string()),
         }
     }

@@ -1,6 +1,7 @@
 //! A folder of profiles: put, list, open, retain; a journal; a rebuildable catalog.
 //!
 //! ```text
+//! DATA/procprof-version           the version of all below that has none of its own
 //! DATA/lock                       held by the one process that has the folder open
 //! DATA/profiles/<node id>/*       the profiles, one plain file each: the truth; or another backend of blobs
 //! DATA/journal/journal            errors and pins, which no profile file can contain: the truth, too
@@ -48,6 +49,7 @@ mod catalog;
 mod error;
 mod journal;
 #[cfg(test)]
+#[allow(dead_code, reason = "the clock has the version of its folder")]
 #[path = "../../procprof-files/tests/versions/law.rs"]
 mod law;
 mod mutex;
@@ -69,8 +71,8 @@ pub use query::{
 };
 pub use retention::{Clock, Disk, Hold, Item, ItemKey, RetentionLimits, Timeline, Victim, Why, retention};
 pub use store::{
-    IMPORTED_FROM, ImportItem, ImportOptions, ImportReport, NOT_A_NAME, Opened, Rebuilt, Reconciled, RetainReport,
-    Store,
+    DATA_FORMAT, IMPORTED_FROM, ImportItem, ImportOptions, ImportReport, NOT_A_NAME, Opened, Rebuilt, Reconciled,
+    RetainReport, Store,
 };
 pub use stored::{
     Encoded, Entry, Format, FunctionTable, FunctionValues, NewProfile, Summary, TopFunction, Total, content_id, page,

@@ -8,22 +8,60 @@ use procprof_store::{
     NewProfile, PageRequest, Store, StoreOptions,
 };
 
-use crate::law::{Contents, Row, check, line};
+use crate::law::{Contents, Mark, Row, check, line};
 use crate::support::{SECOND, START, all, cpu, id, meta, open, pprof, put, put_meta, summary};
 
 #[test]
 fn the_data_folder() {
-    check(&Row { name: "store", version: 1, make: make_store, read: read_store });
+    let mark = Mark::new("procprof-version", b"procprof.store ");
+    check(&Row { name: "store", version: 1, make: make_store, read: read_store, mark: Some(mark) });
 }
 
 #[test]
 fn the_journal() {
-    check(&Row { name: "journal", version: 1, make: make_journal, read: read_journal });
+    let mark = Mark { seal: sealed, ..Mark::new("journal/journal", br#"{"t":"version","version":"#) };
+    check(&Row { name: "journal", version: 1, make: make_journal, read: read_journal, mark: Some(mark) });
 }
 
 #[test]
 fn the_catalog() {
-    check(&Row { name: "catalog", version: 9, make: make_catalog, read: read_catalog });
+    check(&Row { name: "catalog", version: 9, make: make_catalog, read: read_catalog, mark: None });
+}
+
+#[test]
+fn a_catalog_of_another_version_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    make_catalog(folder.path());
+    // Where SQLite has the `user_version`.
+    let file = folder.path().join("catalog.sqlite");
+    let mut content = std::fs::read(&file).unwrap();
+    assert_eq!(content[60..64], 9_u32.to_be_bytes());
+    content[60..64].copy_from_slice(&10_u32.to_be_bytes());
+    std::fs::write(&file, content).unwrap();
+    let store = open(folder.path());
+    assert_eq!(store.opened().rebuilt.as_deref(), Some("of version 10, not 9"));
+    assert_eq!(all(&store, 10).len(), 2);
+}
+
+#[test]
+fn an_older_journal_is_appended_to() {
+    let folder = tempfile::tempdir().unwrap();
+    make_journal(folder.path());
+    let file = folder.path().join("journal/journal");
+    // As the first releases wrote it.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (version, older) = text.split_once('\n').unwrap();
+    std::fs::write(&file, older).unwrap();
+    let before = read_journal(folder.path()).unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), older, "reading changes nothing");
+    let store = open(folder.path());
+    store.pin(id(3)).unwrap();
+    store.unpin(id(3)).unwrap();
+    drop(store);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let added = text.strip_prefix(older).unwrap();
+    assert_eq!((added.split('\n').next().unwrap(), added.lines().count()), (version, 3));
+    assert!(read_journal(folder.path()).is_ok_and(|after| after.contains(before.lines().nth(1).unwrap())));
 }
 
 /// Leaves only these of a data folder.
@@ -55,7 +93,7 @@ fn make_store(data: &Path) {
         let file = data.join(format!("profiles/10001/cpu-profile-20251120-{time}-pprof.gz"));
         std::fs::write(file, pprof(&meta, 0)).unwrap();
     }
-    keep(data, &["profiles"]);
+    keep(data, &["profiles", "procprof-version"]);
 }
 
 fn read_store(data: &Path) -> Contents {
@@ -93,6 +131,16 @@ fn make_journal(data: &Path) {
     keep(data, &["journal"]);
 }
 
+/// The journal with the checksum of its first line as it is now.
+fn sealed(content: Vec<u8>) -> Vec<u8> {
+    let text = String::from_utf8(content).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    let json = first.split_once(' ').unwrap().1;
+    let mut sum = flate2::Crc::new();
+    sum.update(json.as_bytes());
+    format!("{:08x} {json}\n{rest}", sum.sum()).into_bytes()
+}
+
 fn read_journal(data: &Path) -> Contents {
     let store = Store::open(data, StoreOptions::default())?;
     let mut text = String::new();
@@ -100,7 +148,9 @@ fn read_journal(data: &Path) -> Contents {
     let errors = store.list_errors(&ErrorFilter::default(), &PageRequest::first(10));
     errors.rows.iter().for_each(|row| line(&mut text, row));
     for number in 1..4 {
-        put(&store, number, 10_001, "cpu", START).unwrap();
+        if !store.contains(id(number)).unwrap() {
+            put(&store, number, 10_001, "cpu", START).unwrap();
+        }
         line(&mut text, (id(number), store.get(id(number)).unwrap().pinned));
     }
     Ok(text)

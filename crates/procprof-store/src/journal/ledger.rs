@@ -44,6 +44,7 @@ impl Ledger {
                     let Ok(id) = id.parse() else { return false };
                     pins.remove(&id);
                 }
+                Record::Version { .. } => {}
             }
             true
         })?;

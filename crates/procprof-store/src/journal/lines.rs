@@ -1,12 +1,17 @@
 //! `DATA/journal/`: errors and pins as checksummed lines that are only appended.
 //!
 //! ```text
+//! af164baa {"t":"version","version":1}
 //! 5d41402a {"t":"error","number":7,"node":10001,"type":"cpu","time":1763677534000000000,"kind":"capture","reason":"connection refused"}
 //! 8c736521 {"t":"pin","id":"01930c5e-7d1a-7000-8000-0123456789ab"}
 //! 99cc0f1b {"t":"unpin","id":"01930c5e-7d1a-7000-8000-0123456789ab"}
 //! ```
 //! The first word is the CRC-32 of the rest of the line. A line with a wrong checksum is skipped and counted; a torn
 //! last line is cut off.
+//!
+//! **Version.** A version is that of the lines after it; lines before the first one are of version 1, since the first
+//! releases wrote none. It is written before the first line that is appended, and by each compaction. A program that
+//! does not know the record skips it. A newer version is an error, and the journal stays as it is.
 //!
 //! **Syncing.** A pin or unpin is on disk before the call returns. An error row is written at once (it survives the
 //! process), and synced unless another was synced less than a second ago; so a power cut may lose error rows of the
@@ -15,19 +20,21 @@
 //! **Full disk.** 256 KiB behind the end of the file are reserved, so that rows reporting "disk full" still fit. Once
 //! that is used up, rows wait in memory, up to 1,000 of them, and are written when there is space again.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use procprof_files::{Folder, NewFile};
+use procprof_files::{DiskFormat, Folder, NewFile};
 use rustix::fs::FallocateFlags;
 use serde::{Deserialize, Serialize};
 
 use super::errors::ErrorJson;
 use crate::{Error, Result};
 
+const FORMAT: DiskFormat = DiskFormat { name: "journal", version: 1 };
 /// The file, and the name of its replacement.
 const NAME: &str = "journal";
 const FRESH: &str = "journal.new";
@@ -41,9 +48,19 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 #[serde(tag = "t", rename_all = "lowercase")]
 pub(crate) enum Record {
     Error(ErrorJson),
-    Pin { id: String },
-    Unpin { id: String },
+    Pin {
+        id: String,
+    },
+    Unpin {
+        id: String,
+    },
+    /// Of the lines that follow.
+    Version {
+        version: u32,
+    },
 }
+
+const VERSION: Record = Record::Version { version: FORMAT.version };
 
 /// Damage found when the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,11 +84,16 @@ pub(crate) struct Journal {
     dirty: bool,
     waiting: VecDeque<String>,
     lost: u64,
+    /// The version that its last lines say they have.
+    version: Option<u32>,
 }
 
 impl Journal {
-    /// Opens the journal, creates it if needed, and calls `each` with every valid line. [`Journal::reserve`] reserves
-    /// space.
+    /// Opens the journal, creates it if needed, and calls `each` with every valid line but versions.
+    /// [`Journal::reserve`] reserves space.
+    ///
+    /// # Errors
+    /// [`Error::Version`] when a newer program has written to it: then nothing is changed.
     pub(crate) fn open(
         data: &Path,
         bytes_max: u64,
@@ -85,13 +107,15 @@ impl Journal {
         let bytes = std::fs::read(&path).map_err(|source| error("read", source))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         damage.torn_bytes = (bytes.len() - whole) as u64;
-        // Also frees the space reserved behind the end: on a full disk the catalog opens in that space.
-        file.set_len(whole as u64).map_err(|source| error("truncate", source))?;
+        let mut version = None;
         for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
-            if !parse(line).is_some_and(&mut each) {
-                damage.wrong_lines += 1;
+            match parse(line) {
+                Some(Record::Version { version: found }) => version = Some(FORMAT.check(&path, Some(found))?),
+                record => damage.wrong_lines += u64::from(!record.is_some_and(&mut each)),
             }
         }
+        // Also frees the space reserved behind the end: on a full disk the catalog opens in that space.
+        file.set_len(whole as u64).map_err(|source| error("truncate", source))?;
         let journal = Journal {
             file,
             folder,
@@ -103,6 +127,7 @@ impl Journal {
             dirty: false,
             waiting: VecDeque::new(),
             lost: 0,
+            version,
         };
         journal.folder.sync()?;
         Ok((journal, damage))
@@ -111,11 +136,11 @@ impl Journal {
     /// Appends a line that must be on disk before this returns, or not be there at all.
     pub(crate) fn append_synced(&mut self, record: &Record) -> Result<()> {
         self.write_waiting()?;
-        let size = self.size;
+        let (size, version) = (self.size, self.version);
         self.write(&line(record)?)?;
         self.sync().inspect_err(|_| {
             // A line that could not be synced is removed, so that it is not found at the next opening.
-            self.size = size;
+            (self.size, self.version) = (size, version);
             if let Err(error) = self.file.set_len(size) {
                 tracing::warn!(%error, "truncate journal");
             }
@@ -165,7 +190,7 @@ impl Journal {
     pub(crate) fn compact(&mut self, kept: &[Record], newest_first: impl Iterator<Item = Record>) -> Result<usize> {
         // If it fails (for example on a full disk), it is not tried again with every line.
         self.compact_at = self.size.saturating_add(RESERVE);
-        let mut head = String::new();
+        let mut head = line(&VERSION)?;
         for record in kept {
             head.push_str(&line(record)?);
         }
@@ -207,6 +232,7 @@ impl Journal {
         file.write(bytes)?;
         self.file = file.rename(NAME)?;
         self.size = bytes.len() as u64;
+        self.version = Some(FORMAT.version);
         self.reserved = 0;
         self.dirty = false;
         // Every row in memory is in the new file, those that waited too.
@@ -228,10 +254,13 @@ impl Journal {
     /// Written at a position and not by `O_APPEND`: a line cut short by a full disk is overwritten by the next, or cut
     /// off at the next opening.
     fn write(&mut self, line: &str) -> Result<()> {
-        if let Err(source) = self.file.write_all_at(line.as_bytes(), self.size) {
+        let is_versioned = self.version == Some(FORMAT.version);
+        let text = if is_versioned { Cow::Borrowed(line) } else { Cow::Owned(self::line(&VERSION)? + line) };
+        if let Err(source) = self.file.write_all_at(text.as_bytes(), self.size) {
             return Err(self.error("append to", source));
         }
-        self.size += line.len() as u64;
+        self.version = Some(FORMAT.version);
+        self.size += text.len() as u64;
         self.dirty = true;
         if self.reserved < self.size + RESERVE / 2 {
             self.reserve();

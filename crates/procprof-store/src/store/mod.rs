@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
+use procprof_files::DiskFormat;
 use procprof_profile::{Meta, Nanos, ProfileId, ProfileType};
 
 use self::in_flight::InFlight;
@@ -34,6 +35,10 @@ pub use self::import::{IMPORTED_FROM, ImportItem, ImportOptions, ImportReport, N
 pub use self::reconcile::Reconciled;
 pub use self::retain::RetainReport;
 
+/// The data folder: the profiles, and each file in it that has no version of its own.
+pub const DATA_FORMAT: DiskFormat = DiskFormat { name: "store", version: 1 };
+/// Mode of the file with its version.
+const MODE: u32 = 0o640;
 /// Seconds tried, after the start, for a name that is free.
 const SECONDS_TRIED: i64 = 86_400;
 
@@ -90,7 +95,8 @@ impl Store {
     /// damage is repaired when it is found.
     ///
     /// # Errors
-    /// [`Error::Locked`] when another process has it open.
+    /// [`Error::Locked`] when another process has it open; [`Error::Version`] when a newer program has written it: then
+    /// nothing is changed.
     pub fn open(data: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         let data = data.as_ref();
         Store::open_with(data, options, || Ok(Box::new(BlobFolder::open(data.join("profiles"))?)))
@@ -107,6 +113,8 @@ impl Store {
 
     fn open_with(data: &Path, options: StoreOptions, blobs: impl FnOnce() -> Result<Box<dyn Blobs>>) -> Result<Store> {
         let started = Instant::now();
+        // Also before the lock is taken, which writes into the folder.
+        DATA_FORMAT.check_folder(data)?;
         std::fs::create_dir_all(data).map_err(|source| Error::io("create folder", data, source))?;
         let lock = LockFile::take(data)?;
         let (mut ledger, journal) = Ledger::open(data, &options)?;
@@ -122,6 +130,10 @@ impl Store {
             catalog.set_complete()?;
         }
         ledger.reserve();
+        // A full disk must not keep the server from starting: a folder without is of version 1.
+        if let Err(error) = DATA_FORMAT.mark_folder(data, MODE) {
+            tracing::warn!(%error, "write the version of the data folder");
+        }
         std::fs::File::open(data)
             .and_then(|folder| folder.sync_all())
             .map_err(|source| Error::io("sync", data, source))?;
