@@ -22,6 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use procprof_files::DiskFormat;
 use procprof_profile::Nanos;
 
 use crate::objects::Objects;
@@ -31,8 +32,8 @@ use crate::{Error, Hour, Part, Result, Table};
 const FOLDER: &str = "compactions";
 /// Ends the name of the mark that a change is done.
 const DONE: &str = ".done";
-/// The first line of a change.
-const MAGIC: &str = "procprof.compaction 1";
+/// A change, which begins with the mark of this.
+const FORMAT: DiskFormat = DiskFormat { name: "compaction", version: 1 };
 /// Bytes of a change, at most.
 const BYTES_MAX: u64 = 4 << 20;
 /// Listings until changes stay the same, at most.
@@ -71,7 +72,7 @@ pub(crate) struct Change {
 
 impl Change {
     fn text(&self) -> String {
-        let mut text = format!("{MAGIC}\nat {}\n", self.at.0.div_euclid(1_000_000));
+        let mut text = format!("{}\nat {}\n", FORMAT.mark(), self.at.0.div_euclid(1_000_000));
         text.extend(self.new.iter().map(|part| format!("new {}\n", part.name())));
         text.extend(self.old.iter().map(|part| format!("old {}\n", part.name())));
         text
@@ -79,8 +80,8 @@ impl Change {
 
     fn parse(text: &str, day: Hour) -> std::result::Result<Change, String> {
         let mut lines = text.lines();
-        if lines.next() != Some(MAGIC) {
-            return Err(format!("does not begin with {MAGIC:?}"));
+        if lines.next().and_then(|line| FORMAT.version_of_mark(line)).is_none() {
+            return Err(format!("does not begin with {:?}", FORMAT.mark()));
         }
         let mut change = Change { at: Nanos(0), new: None, old: Vec::new() };
         for line in lines {
@@ -186,6 +187,7 @@ fn change(objects: &dyn Objects, id: ChangeId) -> Result<Change> {
     let path = id.path();
     let bytes = read(objects, &path)?;
     let text = std::str::from_utf8(&bytes).map_err(|error| Error::malformed(&path, error))?;
+    FORMAT.check(&path, text.lines().next().and_then(|line| FORMAT.version_of_mark(line)))?;
     Change::parse(text, id.day).map_err(|why| Error::malformed(&path, why))
 }
 
@@ -251,8 +253,7 @@ mod tests {
         let change = Change { at: Nanos(1_763_677_534_000_000_000), new: Some(new), old };
         assert_eq!(Change::parse(&change.text(), day), Ok(change.clone()));
         Change::parse(&change.text(), Hour(day.0 + 24)).expect_err("parts of another day");
-        for wrong in ["", "procprof.compaction 2\n", "procprof.compaction 1\nat x\n", "procprof.compaction 1\nold ..\n"]
-        {
+        for wrong in ["", "procprof.compaction\n", "procprof.compaction 1\nat x\n", "procprof.compaction 1\nold ..\n"] {
             Change::parse(wrong, day).expect_err(wrong);
         }
     }

@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The storage refused.
+    /// The storage refused, or an object is of a version that is not read.
     #[error(transparent)]
     Files(#[from] procprof_files::Error),
     /// There is no such object.
@@ -55,16 +55,6 @@ pub enum Error {
         column: String,
         /// The problem.
         why: String,
-    },
-    /// The file was written in another version of the schema.
-    #[error("{file}: version {found:?} of the schema; this procprof reads {supported}")]
-    Version {
-        /// The file, relative to the archive.
-        file: String,
-        /// The version in the file; empty if it has none.
-        found: String,
-        /// The version that can be read.
-        supported: &'static str,
     },
     /// A limit was exceeded.
     #[error("{what}: {size} exceeds the limit of {limit}")]
@@ -136,7 +126,13 @@ impl Error {
 
     /// Whether a file of an archive is at fault, not its storage.
     pub fn is_of_file(&self) -> bool {
-        matches!(self, Error::Malformed { .. } | Error::Column { .. } | Error::Version { .. } | Error::TooLarge { .. })
+        matches!(
+            self,
+            Error::Malformed { .. }
+                | Error::Column { .. }
+                | Error::TooLarge { .. }
+                | Error::Files(procprof_files::Error::Version { .. })
+        )
     }
 
     pub(crate) fn malformed(file: impl ToString, why: impl ToString) -> Error {

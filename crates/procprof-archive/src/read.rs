@@ -19,8 +19,8 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::Statistics;
 
 use crate::objects::Objects;
-use crate::schema::VERSION_KEY;
-use crate::{Error, Part, Result, Table, VERSION};
+use crate::schema::{FORMAT, VERSION_KEY};
+use crate::{Error, Part, Result, Table};
 
 /// Rows that are decoded at a time.
 const BATCH: usize = 4096;
@@ -129,9 +129,10 @@ impl TableFile {
         let file = self.metadata.file_metadata();
         let version = file.key_value_metadata().and_then(|all| all.iter().find(|one| one.key == VERSION_KEY));
         let found = version.and_then(|one| one.value.clone()).unwrap_or_default();
-        if found != VERSION {
-            return Err(Error::Version { file: self.path.clone(), found, supported: VERSION });
-        }
+        match found.parse() {
+            Ok(found) => FORMAT.check(&self.path, Some(found))?,
+            Err(_) => return Err(Error::malformed(&self.path, format!("version {found:?} of the schema"))),
+        };
         let groups: i128 = self.metadata.row_groups().iter().map(|group| i128::from(group.num_rows())).sum();
         if groups != i128::from(file.num_rows()) || file.num_rows() < 0 {
             return Err(Error::malformed(&self.path, "the rows of its row groups are not those of the file"));

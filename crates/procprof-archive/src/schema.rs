@@ -7,9 +7,13 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
+use procprof_files::DiskFormat;
 
-/// The version of the schema. A reader of another version refuses the files; a new column does not make a new version.
-pub const VERSION: &str = "1";
+/// The version of the schema. A reader of an earlier version refuses the files; a new column does not make a new
+/// version.
+pub const VERSION: u32 = 1;
+/// The files of the tables.
+pub(crate) const FORMAT: DiskFormat = DiskFormat { name: "archive", version: VERSION };
 /// The key of the version in a file's metadata.
 pub(crate) const VERSION_KEY: &str = "procprof.archive";
 /// Rows of a row group: what a filter can leave out as a whole.
@@ -266,7 +270,7 @@ impl Table {
             .set_max_row_group_row_count(Some(ROW_GROUP))
             .set_statistics_enabled(EnabledStatistics::None)
             .set_offset_index_disabled(true)
-            .set_key_value_metadata(Some(vec![KeyValue::new(VERSION_KEY.to_owned(), VERSION.to_owned())]));
+            .set_key_value_metadata(Some(vec![KeyValue::new(VERSION_KEY.to_owned(), VERSION.to_string())]));
         for column in self.columns() {
             let path = ColumnPath::from(column.name);
             if FILTERED.contains(&column.name) {

@@ -105,7 +105,7 @@ fn other_schemas_and_versions_are_named() {
     plant(&folder, Table::Samples, vec![("type", texts.clone())], "2");
     assert_eq!(
         read(&archive, part(0)).unwrap_err(),
-        format!("{file}: version \"2\" of the schema; this procprof reads 1")
+        format!("{file}: archive of version 2; this procprof reads up to 1")
     );
     plant(&folder, Table::Samples, vec![("type", texts.clone())], "1");
     assert_eq!(read(&archive, part(0)).unwrap_err(), format!("{file}: column kind: is missing"));

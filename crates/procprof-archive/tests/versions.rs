@@ -10,7 +10,7 @@ use procprof_archive::{
 };
 use procprof_profile::Nanos;
 
-use crate::law::{Contents, Row, check, line};
+use crate::law::{Contents, Mark, Row, check, line};
 use crate::support::{HOUR, contents, identity, some_profiles};
 
 const SECOND: i64 = 1_000_000_000;
@@ -19,17 +19,21 @@ const NOW: Nanos = Nanos(1_763_677_534 * SECOND + 48 * 3600 * SECOND);
 
 #[test]
 fn parts() {
-    check(&Row { name: "archive", version: 1, make: make_archive, read: read_archive });
+    let mark = Mark::new("profiles/date=2025-11-20/hour=24/0000000000000007-0000.parquet", b"procprof.archive\x18\x01");
+    check(&Row { name: "archive", version: 1, make: make_archive, read: read_archive, mark: Some(mark) });
 }
 
 #[test]
 fn changes() {
-    check(&Row { name: "compactions", version: 1, make: make_changes, read: read_changes });
+    let mark = Mark::new("compactions/date=2025-11-20/0001", b"procprof.compaction ");
+    check(&Row { name: "compactions", version: 1, make: make_changes, read: read_changes, mark: Some(mark) });
 }
 
 #[test]
 fn leases() {
-    check(&Row { name: "leases", version: 1, make: make_leases, read: read_leases });
+    let mark =
+        Mark { bytes: |version| format!("{version}:").into_bytes(), ..Mark::new("leases/compaction-0000000001", b"") };
+    check(&Row { name: "leases", version: 1, make: make_leases, read: read_leases, mark: Some(mark) });
 }
 
 fn opened(folder: &Path) -> Archive {

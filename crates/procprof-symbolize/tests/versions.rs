@@ -5,12 +5,13 @@ use std::path::Path;
 use procprof_profile::{FileOffset, SymbolAddr};
 use procprof_symbolize::SymbolIndex;
 
-use crate::law::{Contents, Row, check, line};
+use crate::law::{Contents, Mark, Row, check, line};
 use crate::programs::{Folder, source, text_addresses};
 
 #[test]
 fn of_symbol_indexes() {
-    check(&Row { name: "symbol-index", version: 1, make, read });
+    let mark = Mark { bytes: |version| version.to_le_bytes().to_vec(), ..Mark::new("index.procsyms", b"procsyms") };
+    check(&Row { name: "symbol-index", version: 1, make, read, mark: Some(mark) });
 }
 
 fn make(folder: &Path) {
@@ -28,15 +29,16 @@ fn make(folder: &Path) {
 }
 
 fn read(folder: &Path) -> Contents {
-    let index = SymbolIndex::open(&folder.join("index.procsyms"), u64::MAX)?;
+    let file = folder.join("index.procsyms");
+    // Callers name the file.
+    let index = SymbolIndex::open(&file, u64::MAX).map_err(|error| format!("{}: {error}", file.display()))?;
     index.verify()?;
     let mut text = String::new();
     line(&mut text, (index.build_id(), index.layout_key(), index.file_name(), index.is_complete(), index.bytes()));
     line(&mut text, [0, 0x1000, 0x2000].map(|offset| index.symbol_addr(FileOffset(offset))));
     let ends = std::fs::read_to_string(folder.join("addresses")).unwrap();
     let (first, last) = ends.split_once(' ').unwrap();
-    let addresses: Vec<SymbolAddr> =
-        (first.parse().unwrap()..=last.parse::<u64>().unwrap()).map(SymbolAddr).collect();
+    let addresses: Vec<SymbolAddr> = (first.parse().unwrap()..=last.parse::<u64>().unwrap()).map(SymbolAddr).collect();
     let mut before = None;
     for (address, resolved) in addresses.iter().zip(index.resolve(&addresses)) {
         // Neighbours mostly have the same frames.

@@ -1,17 +1,23 @@
 //! [`Lease`]: one compaction at a time, also after one that died.
 //!
 //! ```text
-//! leases/compaction-0000000007      "6f0c1b9a2d3e4f50 1763677534000": holder, and until when in milliseconds since 1970
+//! leases/compaction-0000000007      "1:6f0c1b9a2d3e4f50 1763677534000"
 //! ```
+//! The words are the version and the holder, and until when it has it, in milliseconds since 1970. The first releases
+//! wrote no version.
+//!
 //! Who takes it creates the object with the next number once the last one has expired; only one can. The holder renews
 //! its own object, and gives up when there is a higher number. A clock that goes wrong may make two holders: that costs
 //! work only, since each change is created under a number that none has used (see `changes`).
 
+use procprof_files::DiskFormat;
 use procprof_profile::Nanos;
 
 use crate::objects::Objects;
 use crate::{Error, Result};
 
+/// Programs that do not know the version take it for a part of the holder, which nobody reads.
+const FORMAT: DiskFormat = DiskFormat { name: "lease", version: 1 };
 const FOLDER: &str = "leases";
 const START: &str = "leases/compaction-";
 /// Bytes of the object, at most.
@@ -31,7 +37,7 @@ impl<'a> Lease<'a> {
     /// Takes the lease for a time.
     ///
     /// # Errors
-    /// [`Error::Busy`] when another holder has it.
+    /// [`Error::Busy`] when another holder has it; [`Error::Files`] when the last one is of a newer version.
     pub(crate) fn take(
         objects: &'a dyn Objects,
         clock: &'a dyn Fn() -> Nanos,
@@ -57,7 +63,7 @@ impl<'a> Lease<'a> {
     }
 
     fn text(&self, until: Nanos) -> String {
-        format!("{:016x} {}", self.holder, until.0.div_euclid(1_000_000))
+        format!("{}:{:016x} {}", FORMAT.version, self.holder, until.0.div_euclid(1_000_000))
     }
 
     /// Makes sure that it is still held; renews it when half of its time has passed.
@@ -115,6 +121,7 @@ fn expiry(objects: &dyn Objects, number: u64) -> Result<Nanos> {
         bytes => bytes?,
     };
     let text = String::from_utf8_lossy(&bytes);
+    FORMAT.check(&path, text.split_once(':').and_then(|(version, _)| version.parse().ok()))?;
     let millis: Option<i64> = text.split_once(' ').and_then(|(_, millis)| millis.trim().parse().ok());
     Ok(Nanos(millis.unwrap_or(0).saturating_mul(1_000_000)))
 }

@@ -199,7 +199,7 @@ impl Head {
         let mut number = || fixed.array().map(u32::from_le_bytes).map_err(|Malformed| error("cut short"));
         let (version, length, checksum) = (number()?, number()?, number()?);
         if version != VERSION {
-            return Err(Error::Index { what: format!("version {version}, this program reads {VERSION}") });
+            return Err(Error::Index { what: format!("version {version}; this procprof reads up to {VERSION}") });
         }
         let head = fixed.take(length as usize).map_err(|Malformed| error("cut short"))?;
         if crc32fast::hash(head) != checksum {
