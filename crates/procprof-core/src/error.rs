@@ -20,6 +20,9 @@ pub enum Error {
         /// The system's reason, part of the message.
         cause: io::Error,
     },
+    /// A file cannot be used: a newer server has written it.
+    #[error(transparent)]
+    Files(#[from] procprof_files::Error),
     /// A file that others must not be able to change, or to read.
     #[error(
         "{what} {}: other users of this machine may {may} it (mode {mode:o}); chmod o-rw {}",

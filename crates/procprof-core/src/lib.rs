@@ -40,6 +40,7 @@ mod source_files;
 pub mod symbols;
 pub mod throttle;
 pub mod usage;
+mod versioned_json;
 
 pub use error::{Error, Result, chain};
 pub use printable::Printable;

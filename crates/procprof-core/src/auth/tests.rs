@@ -7,7 +7,7 @@ use std::path::Path;
 use futures_util::future::join_all;
 
 use super::{Authenticator, Credentials, Methods, Principal, Refusal, UserRole, Users, add_user, verify_password};
-use crate::law::{Contents, Row, check, line};
+use crate::law::{Contents, Mark, Row, check, line};
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -106,7 +106,8 @@ async fn parallel_guesses_are_no_more_and_right_ones_no_fewer() {
 
 #[test]
 fn every_version_of_the_users_file_is_read() {
-    check(&Row { name: "users", version: 1, make: make_users, read: read_users });
+    let mark = Mark::new("users", b"# procprof.users ");
+    check(&Row { name: "users", version: 1, make: make_users, read: read_users, mark: Some(mark) });
 }
 
 fn make_users(folder: &Path) {

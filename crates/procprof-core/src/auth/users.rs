@@ -1,10 +1,14 @@
 //! The users file: `name:role:hash` lines, `#` comments, mode 600.
 //!
 //! ```text
-//! # procprof users
+//! # procprof users: name:role:hash
+//! # procprof.users 1
 //! ann:operator:$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$...
 //! old:viewer:$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$...:*6BB4837EB74329105EE4568DDA7DC67ED2CA2AD9
 //! ```
+//!
+//! The second comment is the version of the file, which programs that do not know it skip. It is written with each
+//! change.
 //!
 //! The last field is only there for users that log in with MySQL's `mysql_native_password`: SHA1(SHA1(password)), as
 //! MySQL itself writes it. It is quick to guess at, unlike argon2, so it is kept on request only.
@@ -14,12 +18,15 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use procprof_files::DiskFormat;
+
 use super::UserRole;
 use super::hash::{hash_password, readable};
 use super::verifier::native_verifier;
 use crate::error::{Error, Result};
 use crate::ownership;
 
+const FORMAT: DiskFormat = DiskFormat { name: "users", version: 1 };
 /// Mode of the file: only its owner may read the hashes.
 const MODE: u32 = 0o600;
 
@@ -53,8 +60,8 @@ impl Users {
     /// Reads a users file.
     ///
     /// # Errors
-    /// The file cannot be read, others can write it, or a line is no `name:role:hash`; the line's content is never
-    /// repeated.
+    /// The file cannot be read, others can write it, it is of a newer version, or a line is no `name:role:hash`; the
+    /// line's content is never repeated.
     pub fn read(path: &Path) -> Result<Users> {
         const WHAT: &str = "users file";
         let failed = |cause| Error::File { what: WHAT, path: path.to_owned(), cause };
@@ -62,6 +69,7 @@ impl Users {
         ownership::not_writable(WHAT, path, &file)?;
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(failed)?;
+        FORMAT.check(path, version(&text))?;
         let mut users: Vec<User> = Vec::new();
         for (index, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
@@ -86,6 +94,25 @@ impl Users {
     pub fn iter(&self) -> impl Iterator<Item = &User> {
         self.0.iter()
     }
+}
+
+/// The version in a comment.
+fn version_of_line(line: &str) -> Option<u32> {
+    FORMAT.version_of_mark(line.strip_prefix("# ")?)
+}
+
+/// The version of a file.
+fn version(text: &str) -> Option<u32> {
+    text.lines().find_map(version_of_line)
+}
+
+/// Writes a file, its version after the comments that begin it.
+fn write(path: &Path, lines: &[&str]) -> io::Result<()> {
+    let version = format!("# {}", FORMAT.mark());
+    let mut lines: Vec<&str> = lines.iter().copied().filter(|line| version_of_line(line).is_none()).collect();
+    let comments = lines.iter().take_while(|line| line.starts_with('#')).count();
+    lines.insert(comments, &version);
+    Ok(procprof_files::replace(path, (lines.join("\n") + "\n").as_bytes(), MODE)?)
 }
 
 /// Whether a text can be a user's name.
@@ -144,6 +171,7 @@ pub fn add_user(path: &Path, name: &str, role: UserRole, password: &str, methods
         Err(error) if error.kind() == io::ErrorKind::NotFound => "# procprof users: name:role:hash\n".to_owned(),
         Err(cause) => return Err(failed(cause)),
     };
+    FORMAT.check(path, version(&text))?;
     let own = format!("{name}:");
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(&own)).collect();
     let native = match methods {
@@ -154,7 +182,7 @@ pub fn add_user(path: &Path, name: &str, role: UserRole, password: &str, methods
     };
     let line = format!("{own}{role}:{hash}{native}");
     lines.push(&line);
-    procprof_files::replace(path, (lines.join("\n") + "\n").as_bytes(), MODE).map_err(|error| failed(error.into()))
+    write(path, &lines).map_err(failed)
 }
 
 /// Removes a user from a file.
@@ -168,7 +196,6 @@ pub fn remove_user(path: &Path, name: &str) -> Result<()> {
     let failed = |cause| Error::File { what: "users file", path: path.to_owned(), cause };
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let own = format!("{name}:");
-    let kept: String =
-        text.lines().filter(|line| !line.trim_start().starts_with(&own)).map(|line| format!("{line}\n")).collect();
-    procprof_files::replace(path, kept.as_bytes(), MODE).map_err(|error| failed(error.into()))
+    let kept: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with(&own)).collect();
+    write(path, &kept).map_err(failed)
 }

@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn every_version_of_the_file_is_read() {
-        check(&Row { name: "heap-ends", version: 1, make, read });
+        check(&Row { name: "heap-ends", version: procprof_store::DATA_FORMAT.version, make, read, mark: None });
     }
 
     fn make(data: &Path) {

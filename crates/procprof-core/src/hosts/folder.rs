@@ -1,17 +1,22 @@
 //! `DATA/hosts`: a file for each known host, named by its id.
 //!
 //! ```text
-//! DATA/hosts/0123456789abcdef0123456789abcdef.json
+//! DATA/hosts/0123456789abcdef0123456789abcdef.json      {"version":1,"facts":{…},"node":20001,…}
 //! ```
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+use procprof_files::DiskFormat;
+
 use super::HOSTS_MAX;
 use super::admission::is_host_id;
 use super::known::KnownHost;
 use crate::error::{Error, Result};
+use crate::versioned_json;
 
+/// The file of a host.
+const FORMAT: DiskFormat = DiskFormat { name: "host", version: 1 };
 /// Mode of the files.
 const MODE: u32 = 0o640;
 /// Largest file that is read, in bytes.
@@ -23,6 +28,10 @@ pub(super) struct HostFolder(PathBuf);
 
 impl HostFolder {
     /// The folder, made if it is not there, and the hosts in it.
+    ///
+    /// # Errors
+    /// Also when a newer server has written the file of a host, which would be written over. One that is broken is an
+    /// error in the log.
     pub(super) fn open(data: &Path) -> Result<(HostFolder, Vec<KnownHost>)> {
         let path = data.join("hosts");
         let failed = |cause| Error::File { what: "hosts", path: path.clone(), cause };
@@ -37,7 +46,8 @@ impl HostFolder {
             match read(&file) {
                 Ok(host) if hosts.len() < HOSTS_MAX => hosts.push(host),
                 Ok(_) => tracing::error!("{}: more than {HOSTS_MAX} hosts; it is passed over", file.display()),
-                Err(error) => tracing::error!("{}: {error}; the host is registered anew", file.display()),
+                Err(error @ Error::Files(_)) => return Err(error),
+                Err(error) => tracing::error!("{error}; the host is registered anew"),
             }
         }
         Ok((HostFolder(path), hosts))
@@ -48,7 +58,7 @@ impl HostFolder {
     /// # Errors
     /// It cannot be removed.
     pub(super) fn remove(&self, id: &str) -> Result<()> {
-        let failed = |cause| Error::File { what: "host", path: self.0.join(format!("{id}.json")), cause };
+        let failed = |cause| Error::File { what: FORMAT.name, path: self.0.join(format!("{id}.json")), cause };
         let folder = procprof_files::Folder::open(&self.0).map_err(|error| failed(error.into()))?;
         folder.remove(format!("{id}.json")).map(|_| ()).map_err(|error| failed(error.into()))
     }
@@ -59,20 +69,22 @@ impl HostFolder {
     /// It cannot be written; the former one stays.
     pub(super) fn write(&self, host: &KnownHost) -> Result<()> {
         let path = self.0.join(format!("{}.json", host.facts.id));
-        let failed = |cause| Error::File { what: "host", path: path.clone(), cause };
-        let bytes = serde_json::to_vec(host).map_err(|error| failed(io::Error::other(error)))?;
+        let failed = |cause| Error::File { what: FORMAT.name, path: path.clone(), cause };
+        let bytes = versioned_json::encode(FORMAT, host).map_err(failed)?;
         procprof_files::replace(&path, &bytes, MODE).map_err(|error| failed(error.into()))
     }
 }
 
-fn read(file: &Path) -> io::Result<KnownHost> {
-    let length = std::fs::metadata(file)?.len();
+fn read(file: &Path) -> Result<KnownHost> {
+    let failed = |cause| Error::File { what: FORMAT.name, path: file.to_owned(), cause };
+    let wrong = |why: &str| failed(io::Error::other(why));
+    let length = std::fs::metadata(file).map_err(failed)?.len();
     if length > FILE_BYTES_MAX {
-        return Err(io::Error::other(format!("{length} bytes are too many")));
+        return Err(wrong(&format!("{length} bytes are too many")));
     }
-    let host: KnownHost = serde_json::from_slice(&std::fs::read(file)?).map_err(io::Error::other)?;
+    let host: KnownHost = versioned_json::decode(FORMAT, file, &std::fs::read(file).map_err(failed)?)?;
     match file.file_stem().is_some_and(|stem| stem == host.facts.id.as_str()) {
         true => Ok(host),
-        false => Err(io::Error::other("it is of another host than its name says")),
+        false => Err(wrong("it is of another host than its name says")),
     }
 }

@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_version_of_the_file_is_read() {
-        check(&Row { name: "taken-over", version: 1, make, read });
+        check(&Row { name: "taken-over", version: procprof_store::DATA_FORMAT.version, make, read, mark: None });
     }
 
     fn make(data: &Path) {

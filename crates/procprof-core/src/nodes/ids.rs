@@ -1,7 +1,7 @@
 //! Node ids, kept in `DATA/nodes.json` and never used twice.
 //!
 //! ```text
-//! {"next":20002,"nodes":{"api":{"id":20001,"role":"service"},"be-1":{"id":10001,"role":"BE"}}}
+//! {"version":1,"next":20002,"nodes":{"api":{"id":20001,"role":"service"},"be-1":{"id":10001,"role":"BE"}}}
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,11 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use procprof_files::DiskFormat;
 use serde::{Deserialize, Serialize};
 
 use super::Role;
 use crate::error::{Error, Result, chain};
+use crate::versioned_json;
 
+const FORMAT: DiskFormat = DiskFormat { name: "node ids", version: 1 };
 const FIRST: u64 = 20_001;
 /// Mode of the file.
 const MODE: u32 = 0o640;
@@ -63,17 +66,13 @@ impl NodeIds {
     /// if there are such.
     ///
     /// # Errors
-    /// The file cannot be read or is no id file: then nothing is numbered anew.
+    /// The file cannot be read, is no id file or of a newer version: then nothing is numbered anew.
     pub fn open(data: &Path, shared: Option<Arc<dyn NodeNumbers>>) -> Result<NodeIds> {
         let path = data.join("nodes.json");
         let given = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::File {
-                what: "node ids",
-                path: path.clone(),
-                cause: io::Error::other(error),
-            })?,
+            Ok(bytes) => versioned_json::decode(FORMAT, &path, &bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Given { next: FIRST, nodes: BTreeMap::new() },
-            Err(cause) => return Err(Error::File { what: "node ids", path, cause }),
+            Err(cause) => return Err(Error::File { what: FORMAT.name, path, cause }),
         };
         Ok(NodeIds { path, given, shared, away: None })
     }
@@ -223,8 +222,8 @@ impl NodeIds {
     }
 
     fn write(&self) -> Result<()> {
-        let failed = |cause| Error::File { what: "node ids", path: self.path.clone(), cause };
-        let bytes = serde_json::to_vec(&self.given).map_err(|error| failed(io::Error::other(error)))?;
+        let failed = |cause| Error::File { what: FORMAT.name, path: self.path.clone(), cause };
+        let bytes = versioned_json::encode(FORMAT, &self.given).map_err(failed)?;
         procprof_files::replace(&self.path, &bytes, MODE).map_err(|error| failed(error.into()))
     }
 }

@@ -2,17 +2,21 @@
 //! nodes it could capture.
 //!
 //! ```text
-//! servers/0123456789abcdef/heartbeat.json   {"url":"http://10.0.0.7:8030","version":"0.1.0","started":1763677534000,"beat":17,"lease":30,"nodes":"6f0c1b9a2d3e4f50","full":false}
+//! servers/0123456789abcdef/heartbeat.json   {"format":1,"url":"http://10.0.0.7:8030","version":"0.1.0","started":1763677534000,"beat":17,"lease":30,"nodes":"6f0c1b9a2d3e4f50","full":false}
 //! servers/0123456789abcdef/nodes.json       ["00c4…","91d2…"]: keys of nodes, hexadecimal, rising
 //! ```
 //! The heartbeat is replaced every third of its lease, the keys when they change, before the heartbeat that has their
 //! digest.
+//!
+//! `format` is the version of both; `version` is that of the program. Servers of an earlier release skip it. One of a
+//! later version than this server reads is reported, and its server is not known here: both capture their nodes then.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use procprof_archive::{Objects, Writer};
+use procprof_files::DiskFormat;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -26,6 +30,23 @@ const NODES: &str = "nodes.json";
 const HEARTBEAT_BYTES_MAX: u64 = 4096;
 /// Bytes of the keys of a server's nodes, at most: those of 400,000 nodes.
 const NODES_BYTES_MAX: u64 = 8 << 20;
+
+/// The two objects of a server.
+const FORMAT: DiskFormat = DiskFormat { name: "heartbeat", version: 1 };
+
+/// A heartbeat as it is written.
+#[derive(Serialize)]
+struct Versioned<'a> {
+    format: u32,
+    #[serde(flatten)]
+    heartbeat: &'a Heartbeat,
+}
+
+/// The version of a heartbeat.
+#[derive(Deserialize)]
+struct Version {
+    format: Option<u32>,
+}
 
 /// A server as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +129,8 @@ pub(super) fn encode_nodes(nodes: &BTreeSet<NodeKey>) -> Result<(Vec<u8>, String
 /// # Errors
 /// The storage's.
 pub(super) fn put_heartbeat(objects: &dyn Objects, server: Writer, heartbeat: &Heartbeat) -> Result<()> {
-    Ok(objects.put(&path(server, HEARTBEAT), &json(heartbeat)?)?)
+    let versioned = Versioned { format: FORMAT.version, heartbeat };
+    Ok(objects.put(&path(server, HEARTBEAT), &json(&versioned)?)?)
 }
 
 /// Writes the keys of a server's nodes.
@@ -129,11 +151,19 @@ pub(super) fn remove(objects: &dyn Objects, server: Writer) -> Result<()> {
 }
 
 /// The servers that have a heartbeat; those whose object cannot be understood or is gone meanwhile are left out.
+#[derive(Debug, Default)]
+pub(super) struct Heartbeats {
+    pub(super) found: Vec<(Writer, Heartbeat)>,
+    /// Why the last one of a version that is not read is left out.
+    pub(super) newer: Option<Error>,
+}
+
+/// Reads the heartbeats of an archive.
 ///
 /// # Errors
 /// When the objects cannot be listed.
-pub(super) fn heartbeats(objects: &dyn Objects) -> Result<Vec<(Writer, Heartbeat)>> {
-    let mut found = Vec::new();
+pub(super) fn heartbeats(objects: &dyn Objects) -> Result<Heartbeats> {
+    let mut all = Heartbeats::default();
     for object in objects.list(FOLDER)? {
         let Some(server) = object.path.strip_prefix("servers/").and_then(|rest| rest.strip_suffix("/heartbeat.json"))
         else {
@@ -141,11 +171,18 @@ pub(super) fn heartbeats(objects: &dyn Objects) -> Result<Vec<(Writer, Heartbeat
         };
         let Ok(server) = server.parse() else { continue };
         match read(objects, &object.path, HEARTBEAT_BYTES_MAX) {
-            Ok(bytes) => found.extend(serde_json::from_slice(&bytes).ok().map(|heartbeat| (server, heartbeat))),
+            Ok(bytes) => match FORMAT.check(&object.path, format(&bytes)) {
+                Ok(_) => all.found.extend(serde_json::from_slice(&bytes).ok().map(|heartbeat| (server, heartbeat))),
+                Err(error) => all.newer = Some(error.into()),
+            },
             Err(error) => tracing::debug!("{}: {}", object.path, crate::error::chain(&error)),
         }
     }
-    Ok(found)
+    Ok(all)
+}
+
+fn format(bytes: &[u8]) -> Option<u32> {
+    serde_json::from_slice::<Version>(bytes).ok()?.format
 }
 
 /// The keys of a server's nodes, if they have this digest.

@@ -34,7 +34,7 @@ use crate::metrics::Metrics;
 use crate::nodes::{Node, Registry};
 use crate::settings::Settings;
 
-use heartbeat::{Heartbeat, NodeKey, encode_nodes, heartbeats, put_heartbeat, put_nodes};
+use heartbeat::{Heartbeat, Heartbeats, NodeKey, encode_nodes, heartbeats, put_heartbeat, put_nodes};
 use members::Members;
 pub use numbers::SharedNumbers;
 
@@ -283,7 +283,10 @@ impl Servers {
             }
         }
         match listed {
-            Ok((found, keys)) => self.listen(&mut state, found, keys, since),
+            Ok((Heartbeats { found, newer }, keys)) => {
+                self.listen(&mut state, found, keys, since);
+                error = error.or_else(|| newer.map(|newer| chain(&newer)));
+            }
             Err(why) => error = Some(chain(&why)),
         }
         // Without a view of others, what is configured is captured: twice is better than not at all.
@@ -358,10 +361,10 @@ impl Servers {
     }
 
     /// The heartbeats of others, and the keys of nodes that are not known yet. Nothing waits for the storage meanwhile.
-    fn read_heartbeats(&self) -> Result<(Vec<(Writer, Heartbeat)>, KeysRead)> {
-        let mut found = heartbeats(self.objects())?;
-        found.retain(|(server, _)| *server != self.archive.writer);
-        let unread = self.lock().members.unread(&found);
+    fn read_heartbeats(&self) -> Result<(Heartbeats, KeysRead)> {
+        let mut others = heartbeats(self.objects())?;
+        others.found.retain(|(server, _)| *server != self.archive.writer);
+        let unread = self.lock().members.unread(&others.found);
         let mut keys = HashMap::new();
         for (server, digest) in unread {
             match heartbeat::nodes(self.objects(), server, &digest) {
@@ -369,7 +372,7 @@ impl Servers {
                 Err(error) => tracing::debug!("servers: {}", chain(&error)),
             }
         }
-        Ok((found, keys))
+        Ok((others, keys))
     }
 
     fn listen(&self, state: &mut State, found: Vec<(Writer, Heartbeat)>, mut keys: KeysRead, since: Duration) {

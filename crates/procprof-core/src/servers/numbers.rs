@@ -1,22 +1,27 @@
 //! [`SharedNumbers`]: ids of nodes that all servers of an archive agree on, since its rows name nodes by their ids.
 //!
 //! ```text
-//! nodes/0000020001.json                             {"name":"api","by":"0123456789abcdef"}: a node, and the server
+//! nodes/0000020001.json                             {"version":1,"name":"api","by":"0123456789abcdef"}: a node, and the server
 //! nodes/names/6f0c1b9a2d3e4f506f0c1b9a2d3e4f50      20001: the id of a name, by its hash
 //! ```
 //! Both are created once, by whoever is first. An id is taken before it becomes that of a name; of several servers that
 //! do so for one name, the first to create the second object wins, and the ids that the others have taken are nobody's.
+//! The second object is only a number, as servers of all releases read it; another content would be under another name.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use procprof_archive::Objects;
+use procprof_files::DiskFormat;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::archiving::OpenArchive;
 use crate::nodes::NodeNumbers;
-use crate::{Error, Result};
+use crate::{Error, Result, versioned_json};
 
+/// The object of an id.
+const FORMAT: DiskFormat = DiskFormat { name: "shared node id", version: 1 };
 /// Bytes of an object that is read, at most.
 const BYTES_MAX: u64 = 4096;
 /// Ids in a row that others have, at most.
@@ -98,7 +103,7 @@ impl SharedNumbers {
     /// Takes an id for a node; the name of the other node that has it, if one has.
     fn take(&self, name: &str, id: u64) -> Result<Option<String>> {
         let holder = Holder { name: name.to_owned(), by: self.archive.writer.to_string() };
-        let text = serde_json::to_vec(&holder).map_err(|error| wrong(error.to_string()))?;
+        let text = versioned_json::encode(FORMAT, &holder).map_err(|error| wrong(error.to_string()))?;
         if self.objects().create(&id_path(id), &text)? {
             return Ok(None);
         }
@@ -109,7 +114,7 @@ impl SharedNumbers {
     fn holder(&self, id: u64) -> Result<Option<String>> {
         let path = id_path(id);
         let Some(text) = self.read(&path)? else { return Ok(None) };
-        let holder: Holder = serde_json::from_str(&text).map_err(|error| wrong(format!("{path}: {error}")))?;
+        let holder: Holder = versioned_json::decode(FORMAT, Path::new(&path), text.as_bytes())?;
         Ok(Some(holder.name))
     }
 

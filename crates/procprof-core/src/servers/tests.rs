@@ -6,22 +6,24 @@ use std::sync::Arc;
 
 use procprof_archive::{Archive, ObjectFolder, Objects, Place, ReadLimits, Writer};
 
-use super::heartbeat::{Heartbeat, NodeKey, encode_nodes, heartbeats, nodes, put_heartbeat, put_nodes};
+use super::heartbeat::{Heartbeat, Heartbeats, NodeKey, encode_nodes, heartbeats, nodes, put_heartbeat, put_nodes};
 use super::numbers::SharedNumbers;
 use crate::archiving::{KnownParts, OpenArchive};
-use crate::law::{Contents, Row, check, line};
+use crate::law::{Contents, Mark, Row, check, line};
 use crate::nodes::NodeNumbers;
 
 const WRITER: Writer = Writer(0x0123_4567_89ab_cdef);
 
 #[test]
 fn every_version_of_heartbeats_is_read() {
-    check(&Row { name: "servers", version: 1, make: make_servers, read: read_servers });
+    let mark = Mark::new("servers/0123456789abcdef/heartbeat.json", br#"{"format":"#);
+    check(&Row { name: "servers", version: 1, make: make_servers, read: read_servers, mark: Some(mark) });
 }
 
 #[test]
 fn every_version_of_shared_ids_is_read() {
-    check(&Row { name: "node-numbers", version: 1, make: make_numbers, read: read_numbers });
+    let mark = Mark::new("nodes/0000020002.json", br#"{"version":"#);
+    check(&Row { name: "node-numbers", version: 1, make: make_numbers, read: read_numbers, mark: Some(mark) });
 }
 
 fn heartbeat(digest: &str, full: bool) -> Heartbeat {
@@ -49,7 +51,11 @@ fn make_servers(folder: &Path) {
 fn read_servers(folder: &Path) -> Contents {
     let objects = ObjectFolder::open(folder).unwrap();
     let mut text = String::new();
-    for (server, heartbeat) in heartbeats(&objects)? {
+    let Heartbeats { found, newer } = heartbeats(&objects)?;
+    if let Some(newer) = newer {
+        return Err(newer.into());
+    }
+    for (server, heartbeat) in found {
         let keys = nodes(&objects, server, &heartbeat.nodes)?;
         line(&mut text, (server, heartbeat, keys));
     }

@@ -330,7 +330,13 @@ mod tests {
 
     #[test]
     fn every_version_of_the_folder_is_read() {
-        check(&Row { name: "symbols", version: 1, make: make_folder, read: read_folder });
+        check(&Row {
+            name: "symbols",
+            version: procprof_store::DATA_FORMAT.version,
+            make: make_folder,
+            read: read_folder,
+            mark: None,
+        });
     }
 
     fn make_folder(data: &Path) {
