@@ -4,16 +4,26 @@
 //! is that of the profile, so that what was sent before the agent was killed adds nothing when it is sent again. When
 //! the spool or the disk is full, the oldest profiles make room and are counted. When nothing can be written, some
 //! profiles are kept in memory.
+//!
+//! ```text
+//! SPOOL/procprof-version      the version of all below
+//! SPOOL/lock                  held by the agent
+//! SPOOL/b-ID.frame            a profile; of a capture: a-ID.frame
+//! SPOOL/dumps                 what was sent of folders of dumps
+//! SPOOL/kallsyms              names of kernel functions, copied at each start
+//! ```
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use procprof_files::{EntryKind, Folder, NewFile};
+use procprof_files::{DiskFormat, EntryKind, Folder, NewFile};
 use procprof_server::protocol::{FRAME_HEADER_BYTES_MAX, PushedProfile};
 use rustix::fs::{FlockOperation, flock};
 
+/// The folder.
+pub(super) const FORMAT: DiskFormat = DiskFormat { name: "spool", version: 1 };
 /// Bytes of profiles kept in memory while nothing can be written.
 const MEMORY_BYTES_MAX: usize = 4 << 20;
 /// Largest frame.
@@ -49,14 +59,19 @@ impl Spool {
     /// Opens the folder, or makes it; what a killed agent has left half written is removed.
     ///
     /// # Errors
-    /// It can't be made or read, or another agent has it.
+    /// It can't be made or read, another agent has it, or a newer one has written it: then nothing is changed.
     pub(super) fn open(path: &Path, bytes_max: u64, free_bytes_min: u64) -> Result<Self> {
+        FORMAT.check_folder(path)?;
         std::fs::create_dir_all(path).with_context(|| format!("make the spool {}", path.display()))?;
         let folder = Folder::open(path)?;
         let lock = File::options().create(true).truncate(false).write(true).open(path.join("lock"));
         let lock = lock.with_context(|| format!("open the spool {}", path.display()))?;
         let locked = flock(&lock, FlockOperation::NonBlockingLockExclusive);
         ensure!(locked.is_ok(), "the spool {} is in use by another agent", path.display());
+        // A full disk must not keep the agent from starting: a folder without is of version 1.
+        if let Err(error) = FORMAT.mark_folder(path, 0o600) {
+            tracing::warn!("write the version of the spool: {error}");
+        }
         let mut files = BTreeMap::new();
         for (name, kind) in folder.entries()? {
             if kind == EntryKind::File && name.starts_with(TEMPORARY) {
@@ -237,11 +252,12 @@ fn frame(header: &PushedProfile, profile: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::law::{Contents, Row, check, line};
+    use crate::law::{Contents, Mark, Row, check, line};
 
     #[test]
     fn every_version_of_the_spool_is_read() {
-        check(&Row { name: "spool", version: 1, make, read });
+        let mark = Mark::new("procprof-version", b"procprof.spool ");
+        check(&Row { name: "spool", version: 1, make, read, mark: Some(mark) });
     }
 
     fn make(folder: &Path) {
