@@ -1,10 +1,8 @@
 //! `top` against `go tool pprof -top`, byte for byte, on the same file.
 
-use std::process::Command;
-
 use procprof_profile::{Profile, format};
 
-use crate::samples;
+use crate::{pprof, samples};
 
 /// The same options, as pprof's flags and as procprof's.
 type Case = (&'static [&'static str], &'static [(&'static str, &'static str)]);
@@ -29,10 +27,9 @@ fn compare(name: &str, profile: &Profile) {
     let path = folder.path().join("profile.pb.gz");
     std::fs::write(&path, format::pprof::encode_gzip(profile).unwrap()).unwrap();
     for (flags, pairs) in CASES {
-        let mut command = Command::new("go");
-        command.args(["tool", "pprof", "-symbolize=none", "-top"]).args(*flags).arg(&path);
-        command.env("TZ", "UTC").env("PPROF_TMPDIR", folder.path());
-        let output = command.output().expect("the Go toolchain's `go` must be installed for this test");
+        let mut command = pprof::command(folder.path());
+        let output = command.args(["-symbolize=none", "-top"]).args(*flags).arg(&path).output();
+        let output = output.expect("pprof can be started");
         let expected = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "go tool pprof: {}", String::from_utf8_lossy(&output.stderr));
         let got = samples::text(profile, "top", pairs);

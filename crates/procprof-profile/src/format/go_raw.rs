@@ -4,8 +4,9 @@
 //! text (labels, frames with their mappings), and the values of equal lines are summed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::{Addr, Label, LabelValue, LocationId, Profile};
 
@@ -28,8 +29,7 @@ impl Raw {
 
     /// The output of pprof for this file.
     pub(crate) fn of_go(file: &Path) -> Raw {
-        let output = Command::new("go").args(["tool", "pprof", "-raw", "-symbolize=none"]).arg(file).output();
-        let output = output.expect("`go` must be installed for this test");
+        let output = pprof().args(["-raw", "-symbolize=none"]).arg(file).output().expect("pprof can be started");
         assert!(
             output.status.success(),
             "go tool pprof -raw {}: {}",
@@ -101,6 +101,18 @@ impl Raw {
         }
         raw
     }
+}
+
+/// The program behind `go tool pprof`. `go` needs ten times as long to find it as it needs for most profiles.
+fn pprof() -> Command {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| {
+        let found = Command::new("go").args(["tool", "-n", "pprof"]).output();
+        let found = found.expect("`go` must be installed for this test");
+        assert!(found.status.success(), "go tool -n pprof: {}", String::from_utf8_lossy(&found.stderr));
+        PathBuf::from(String::from_utf8(found.stdout).unwrap().trim_end())
+    });
+    Command::new(program)
 }
 
 fn words(text: &str) -> String {

@@ -1,35 +1,31 @@
 //! `go tool pprof` reads what we encode.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use procprof_profile::format::{Limits, decode, pprof};
 use procprof_profile::{Addr, Addresses, Mapping, Profile, ProfileBuilder, Sampling};
 
 use crate::fixtures;
 
-/// A file in a folder of its own, removed in the end.
-struct Stored(PathBuf);
-
-impl Stored {
-    fn new(name: &str, bytes: &[u8]) -> Stored {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.pb.gz", std::process::id()));
-        fs::write(&path, bytes).unwrap();
-        Stored(path)
-    }
+/// The program behind `go tool pprof`. `go` needs ten times as long to find it as it needs for most profiles.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let found = Command::new("go").args(["tool", "-n", "pprof"]).output();
+        let found = found.expect("`go` must be installed for this test");
+        assert!(found.status.success(), "go tool -n pprof: {}", String::from_utf8_lossy(&found.stderr));
+        PathBuf::from(String::from_utf8(found.stdout).unwrap().trim_end())
+    })
 }
 
-impl Drop for Stored {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn go_pprof(name: &str, profile: &Profile, options: &[&str]) -> String {
-    let stored = Stored::new(name, &pprof::encode_gzip(profile).unwrap());
-    let output = Command::new("go").args(["tool", "pprof", "-symbolize=none"]).args(options).arg(&stored.0).output();
-    let output = output.expect("`go` must be installed for this test");
+fn go_pprof(profile: &Profile, options: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.pb.gz");
+    std::fs::write(&path, pprof::encode_gzip(profile).unwrap()).unwrap();
+    let output = Command::new(program()).args(["-symbolize=none"]).args(options).arg(&path).output();
+    let output = output.expect("pprof can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -43,11 +39,11 @@ fn names_and_shares_are_read() {
     builder.sample(&[hot_30, main], &[3, 30_000_000], &[]);
     builder.period("cpu", "nanoseconds", 10_000_000);
     let profile = builder.finish().unwrap();
-    let top = go_pprof("top", &profile, &["-top", "-cum"]);
+    let top = go_pprof(&profile, &["-top", "-cum"]);
     let lines: Vec<Vec<&str>> = top.lines().map(|line| line.split_whitespace().collect()).collect();
     assert!(lines.contains(&vec!["0", "0%", "0%", "100ms", "100%", "main"]), "{top}");
     assert!(lines.contains(&vec!["70ms", "70.00%", "70.00%", "70ms", "70.00%", "hot_70"]), "{top}");
-    let tags = go_pprof("tags", &profile, &["-tags"]);
+    let tags = go_pprof(&profile, &["-tags"]);
     assert!(tags.contains("query_id: Total 70ms"), "{tags}");
 }
 
@@ -64,7 +60,7 @@ fn raw_stacks_are_read_as_estimates_at_call_sites() {
     builder.period("space", "bytes", 524_288);
     builder.parts_mut().sampling = Sampling::Poisson(524_288);
     builder.parts_mut().addresses = Addresses::RawReturn;
-    let raw = go_pprof("raw", &builder.finish().unwrap(), &["-raw"]);
+    let raw = go_pprof(&builder.finish().unwrap(), &["-raw"]);
     let expected = "\
 PeriodType: space bytes
 Period: 524288
@@ -85,7 +81,7 @@ Mappings
 fn every_fixture_is_read() {
     for (name, bytes) in fixtures::all() {
         if let Ok(decoded) = decode(&bytes, &Limits::default()) {
-            let raw = go_pprof("fixture", &decoded.profile, &["-raw"]);
+            let raw = go_pprof(&decoded.profile, &["-raw"]);
             assert!(raw.contains("Samples:"), "{name}: {raw}");
         }
     }
