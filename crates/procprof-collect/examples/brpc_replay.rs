@@ -2,7 +2,7 @@
 //! matters.
 //!
 //! `brpc_replay [--port N] [--recorded DIR | --live]` binds 127.0.0.1 (port 0 by default), prints `port N` on standard
-//! output and serves until it is ended. With `--recorded` the profiles are the files `cpu.gperftools`,
+//! output, `sampling` when the first profile is begun, and serves until it is ended. With `--recorded` the profiles are the files `cpu.gperftools`,
 //! `contention.brpc` and `heap.jemalloc` of a folder. With `--live` they name functions of this very process (`hot_70`,
 //! `hot_30`, `slow_lock`, `grow_heap`) at their real addresses and end in its real maps, so that a reader on this host
 //! can resolve them.
@@ -32,6 +32,7 @@ struct Server {
     started: Instant,
     cpu_busy: AtomicBool,
     contention_busy: AtomicBool,
+    has_sampled: AtomicBool,
 }
 
 struct Question {
@@ -61,7 +62,8 @@ fn main() -> io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     println!("port {}", listener.local_addr()?.port());
     let (cpu_busy, contention_busy) = (AtomicBool::new(false), AtomicBool::new(false));
-    let server = Server { source, started: Instant::now(), cpu_busy, contention_busy };
+    let has_sampled = AtomicBool::new(false);
+    let server = Server { source, started: Instant::now(), cpu_busy, contention_busy, has_sampled };
     let server: &'static Server = Box::leak(Box::new(server));
     for stream in listener.incoming() {
         let stream = stream?;
@@ -113,6 +115,10 @@ impl Server {
         if busy.swap(true, Ordering::AcqRel) {
             let body = "[E11]Another profiler is running, try again later".into();
             return Answer { status: "500 Internal Server Error", body };
+        }
+        if !self.has_sampled.swap(true, Ordering::AcqRel) {
+            // Not every test reads it.
+            let _ = writeln!(io::stdout(), "sampling");
         }
         thread::sleep(Duration::from_secs(seconds));
         busy.store(false, Ordering::Release);

@@ -3,23 +3,29 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
+
+/// Longest wait for anything that must happen; nothing is measured by it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running server that printed `port N`.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) port: u16,
+    /// What it prints then; taken by who waits for it.
+    output: Option<BufReader<ChildStdout>>,
 }
 
 impl Server {
     fn start(command: &mut Command) -> Server {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
         let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok());
-        Server { child, port: port.unwrap_or_else(|| panic!("{command:?} said {line:?}")) }
+        Server { child, port: port.unwrap_or_else(|| panic!("{command:?} said {line:?}")), output: Some(output) }
     }
 
     /// The replayed brpc service, with recorded profiles.
@@ -37,6 +43,17 @@ impl Server {
         Server::start(&mut Command::new(go_server()))
     }
 
+    /// Waits until the replayed brpc service has begun its first profile.
+    pub(crate) async fn samples(&mut self) {
+        let mut output = self.output.take().unwrap();
+        let line = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            output.read_line(&mut line).map(|_| line)
+        });
+        let line = tokio::time::timeout(PATIENCE, line).await.expect("it begins a profile").unwrap();
+        assert_eq!(line.unwrap(), "sampling\n");
+    }
+
     /// Kills it and leaves it unwaited for: what ended is not gone yet.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -50,7 +67,7 @@ pub(crate) fn occupy(port: u16) -> Vec<TcpStream> {
     loop {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-        stream.write_all(b"GET /pprof/profile?seconds=60 HTTP/1.1\r\n\r\n").unwrap();
+        stream.write_all(b"GET /pprof/profile?seconds=3600 HTTP/1.1\r\n\r\n").unwrap();
         let mut answer = [0; 64];
         let read = stream.read(&mut answer).unwrap_or(0);
         connections.push(stream);
@@ -79,15 +96,16 @@ fn replay() -> PathBuf {
     path
 }
 
-fn go_server() -> PathBuf {
-    static ONE_BUILD: Mutex<()> = Mutex::new(());
-    let _guard = ONE_BUILD.lock().unwrap();
-    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-pprof-server");
-    let source = repository().join("testdata/go/pprof-server");
-    let mut build = Command::new("go");
-    build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(source);
-    let status =
-        build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
-    assert!(status.success(), "{build:?}");
-    binary
+fn go_server() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-pprof-server");
+        let source = repository().join("testdata/go/pprof-server");
+        let mut build = Command::new("go");
+        build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(source);
+        let status =
+            build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
+        assert!(status.success(), "{build:?}");
+        binary
+    })
 }

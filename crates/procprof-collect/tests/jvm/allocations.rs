@@ -31,7 +31,9 @@ impl Java {
 
     /// Waits until a thread has allocated so much more than then.
     fn wait_for(&mut self, thread: &str, since: &Counts, bytes: u64) {
+        let start = Instant::now();
         while self.counts()[thread] < since[thread] + bytes {
+            assert!(start.elapsed() < PATIENCE, "{thread} does not allocate");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -76,7 +78,7 @@ async fn cut(session: &mut Box<dyn ContinuousRecording>) -> Bytes {
 #[tokio::test]
 async fn allocations_before_a_recording_are_not_counted() {
     for java in javas() {
-        let mut java = Java::start_program(&mut Command::new(java), "Allocate.java");
+        let mut java = Java::start_command(Command::new(java).arg(source("Allocate.java")));
         let source = JvmSource::new(JvmOptions {
             target: JvmTarget::Pid(java.pid),
             engine: JvmEngine::FlightRecorder,

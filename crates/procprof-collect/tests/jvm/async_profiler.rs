@@ -4,14 +4,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use procprof_collect::jvm::{AsyncProfiler, FlightSettings, JvmEngine, JvmError, JvmOptions, JvmSource, JvmTarget};
 use procprof_collect::{CollectError, RecordingData, Request, Source};
 use procprof_profile::ProfileType;
 
 use super::killed::left_behind_folder;
-use super::{ALL, Java, PATIENCE, chunk_starts, names};
+use super::{ALL, IN_NAMESPACES, Java, PATIENCE, chunk_starts, hidden, names, record_until};
 
 /// Held while a jar is fetched, so that tests do not fetch it side by side.
 static FETCHING: Mutex<()> = Mutex::new(());
@@ -49,6 +49,13 @@ fn library_in(folder: &tempfile::TempDir) -> PathBuf {
     folder.path().join(name).join("libasyncProfiler.so")
 }
 
+/// Records by async-profiler for that time.
+fn record(profiler: &mut AsyncProfiler, length: Duration) -> Vec<u8> {
+    let running = profiler.start(ALL, PATIENCE).unwrap();
+    std::thread::sleep(length);
+    profiler.stop(running, None).unwrap()
+}
+
 fn profiler(java: &Java) -> Result<AsyncProfiler, JvmError> {
     AsyncProfiler::open(java.jvm(), &jar("4.5"), FlightSettings::default())
 }
@@ -60,13 +67,7 @@ fn each_version_records_all_events_and_leaves_nothing() {
         let mut profiler = AsyncProfiler::open(java.jvm(), &jar(version), FlightSettings::default()).unwrap();
         assert_eq!(profiler.version(), version);
         for _ in 0..2 {
-            let running = profiler.start(ALL, Duration::from_secs(7)).unwrap();
-            std::thread::sleep(Duration::from_secs(2));
-            let bytes = profiler.stop(running, None).unwrap();
-            assert!(
-                !chunk_starts(&bytes).is_empty() && names(&bytes, "spend") && names(&bytes, "allocate"),
-                "{version}"
-            );
+            record_until(&["spend", "allocate"], |length| record(&mut profiler, length));
         }
         assert_eq!(java.left_behind().len(), 1, "the folder");
         drop(profiler);
@@ -155,8 +156,7 @@ fn what_cannot_be_loaded_is_named() {
     let text = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(text.path(), "text").unwrap();
     assert!(open(text.path()).to_string().contains("neither a shared library nor a jar"));
-    let noexec = "program=$(cat \"$0\"); mount -t tmpfs -o noexec tmpfs /tmp; echo \"$program\" >/tmp/Work.java; exec java /tmp/Work.java";
-    let java = Java::start_by(Command::new("unshare").args(["--mount", "sh", "-c", noexec]));
+    let java = Java::start_hidden(&["--mount"], &hidden("-o noexec", "", ""));
     let error = profiler(&java).unwrap_err();
     assert!(error.to_string().contains("noexec"), "{error}");
 }
@@ -164,17 +164,14 @@ fn what_cannot_be_loaded_is_named() {
 #[test]
 fn a_jvm_of_another_user_and_in_namespaces_of_its_own_is_recorded() {
     let as_nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "java"];
-    let hidden =
-        "program=$(cat \"$0\"); mount -t tmpfs tmpfs /tmp; echo \"$program\" >/tmp/Work.java; exec java /tmp/Work.java";
-    let in_namespaces = ["--pid", "--fork", "--mount", "--mount-proc", "sh", "-c", hidden];
-    for (command, arguments) in [("setpriv", &as_nobody[..]), ("unshare", &in_namespaces[..])] {
-        let java = Java::start_by(Command::new(command).args(arguments));
+    for java in [
+        Java::start_by(Command::new("setpriv").args(as_nobody)),
+        Java::start_hidden(IN_NAMESPACES, &hidden("", "", "")),
+    ] {
         let mut profiler = profiler(&java).unwrap();
-        let running = profiler.start(ALL, Duration::from_secs(5)).unwrap();
-        std::thread::sleep(Duration::from_secs(1));
-        assert!(names(&profiler.stop(running, None).unwrap(), "spend"), "{command}");
+        record_until(&["spend"], |length| record(&mut profiler, length));
         drop(profiler);
-        assert_eq!(java.left_behind(), [""; 0], "{command}");
+        assert_eq!(java.left_behind(), [""; 0]);
     }
 }
 
@@ -186,13 +183,15 @@ async fn recordings_of_a_session_follow_each_other() {
         JvmSource::new(JvmOptions { target: JvmTarget::Pid(java.pid), engine, settings: FlightSettings::default() });
     let request = Request::new(ProfileType::Cpu).and(ProfileType::Alloc).and(ProfileType::Contention);
     let mut session = source.begin(&request, "test").await.unwrap();
-    let mut end = 0;
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
+    let (start, mut end, mut with_work) = (Instant::now(), 0, 0);
+    while with_work < 3 {
+        assert!(start.elapsed() < PATIENCE, "{with_work} recordings of three have samples");
+        tokio::time::sleep(Duration::from_millis(500)).await;
         let answer = session.cut().await.unwrap();
         let recording = &answer.recordings[0];
         let Ok(RecordingData::Encoded(bytes)) = &recording.content else { panic!("{recording:?}") };
-        assert!(names(bytes, "spend") && recording.facts["engine"] == "async-profiler 4.5", "{:?}", recording.facts);
+        with_work += u32::from(names(bytes, "spend"));
+        assert_eq!(recording.facts["engine"], "async-profiler 4.5", "{:?}", recording.facts);
         assert!(recording.started.0 >= end, "{recording:?}");
         end = recording.started.0 + recording.length.0;
     }

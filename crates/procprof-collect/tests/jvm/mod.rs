@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use procprof_collect::jvm::{
     AsyncProfiler, Events, FlightRecorder, FlightSettings, Jvm, JvmEngine, JvmError, JvmOptions, JvmSource, JvmTarget,
@@ -33,19 +33,52 @@ struct Java {
     output: BufReader<std::process::ChildStdout>,
 }
 
+/// The source of a program.
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jvm").join(name)
+}
+
+/// A folder with `Work.class`, compiled once: a JVM takes ten times as long to start from a source.
+fn classes() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("java-classes");
+        let mut compile = Command::new("javac");
+        compile.args(["--release", "17", "-d"]).arg(&folder).arg(source("Work.java"));
+        let compiled = compile.status().unwrap_or_else(|error| panic!("{compile:?}: {error}"));
+        assert!(compiled.success(), "{compile:?}");
+        folder
+    })
+}
+
+/// `$0` is `Work.class`: a shell's commands that run it as process 1 of a `/tmp` that nobody else sees, mounted with
+/// options, after more commands and with more options of `java`.
+fn hidden(mount: &str, more: &str, options: &str) -> String {
+    format!(
+        "exec 3<\"$0\"; mount -t tmpfs {mount} tmpfs /tmp; cat <&3 >/tmp/Work.class; exec 3<&-; {more} \
+         exec java {options} -cp /tmp Work"
+    )
+}
+
 impl Java {
     fn start(options: &[&str]) -> Java {
         Java::start_by(Command::new("java").args(options))
     }
 
-    /// `command` ends in the words of `java` before the program.
+    /// `command` ends in the options of `java`.
     fn start_by(command: &mut Command) -> Java {
-        Java::start_program(command, "Work.java")
+        Java::start_command(command.arg("-cp").arg(classes()).arg("Work"))
     }
 
-    fn start_program(command: &mut Command, program: &str) -> Java {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jvm").join(program);
-        command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped());
+    /// In namespaces of its own, by the commands of [`hidden`].
+    fn start_hidden(namespaces: &[&str], commands: &str) -> Java {
+        let mut command = Command::new("unshare");
+        command.args(namespaces).args(["sh", "-c", commands]).arg(classes().join("Work.class"));
+        Java::start_command(&mut command)
+    }
+
+    fn start_command(command: &mut Command) -> Java {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command
             .spawn()
             .unwrap_or_else(|error| panic!("{command:?}: {error}; Debian's default-jdk-headless has java"));
@@ -88,12 +121,32 @@ impl Drop for Java {
             let _ = rustix::process::kill_process(raw(pid), rustix::process::Signal::KILL);
         }
         let _ = self.child.wait();
+        self.remove_remains();
+    }
+}
+
+impl Java {
+    /// Removes what a JVM that is killed, and a test that fails, leave in `/tmp`.
+    fn remove_remains(&self) {
+        let _ = std::fs::remove_file(format!("/tmp/.java_pid{}", self.pid));
+        for entry in std::fs::read_dir("/tmp").into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("hsperfdata_") {
+                let _ = std::fs::remove_file(entry.path().join(self.pid.to_string()));
+            }
+            if name.starts_with("procprof-") && name.split('-').nth(2) == Some(&self.pid.to_string()) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
     }
 }
 
 fn raw(pid: Pid) -> rustix::process::Pid {
     rustix::process::Pid::from_raw(pid.0.cast_signed()).unwrap()
 }
+
+/// Options of `unshare` with which a JVM is process 1.
+const IN_NAMESPACES: &[&str] = &["--pid", "--fork", "--mount", "--mount-proc"];
 
 /// The process of that pid or below it that runs `java`.
 fn java_below(pid: Pid) -> Option<Pid> {
@@ -130,18 +183,26 @@ fn names(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Records until all of these are named: a busy machine may leave a JVM no time within a second.
-fn record_until(recorder: &mut FlightRecorder, functions: &[&str]) {
-    for _ in 0..20 {
-        let running = recorder.start(ALL, Duration::from_secs(5)).unwrap();
-        std::thread::sleep(Duration::from_secs(1));
-        let bytes = recorder.stop(running, None).unwrap();
+/// Records until one recording names all of these, each twice as long as the one before: a busy machine may leave a JVM
+/// no time for a while.
+fn record_until(functions: &[&str], mut record: impl FnMut(Duration) -> Vec<u8>) {
+    let (start, mut length) = (Instant::now(), Duration::from_millis(250));
+    loop {
+        let bytes = record(length);
         assert!(!chunk_starts(&bytes).is_empty());
         if functions.iter().all(|function| names(&bytes, function)) {
             return;
         }
+        assert!(start.elapsed() < PATIENCE, "{functions:?} are in no recording");
+        length *= 2;
     }
-    panic!("{functions:?} in none of 20 recordings");
+}
+
+/// Records by the Flight Recorder for that time.
+fn flight(recorder: &mut FlightRecorder, length: Duration) -> Vec<u8> {
+    let running = recorder.start(ALL, PATIENCE).unwrap();
+    std::thread::sleep(length);
+    recorder.stop(running, None).unwrap()
 }
 
 #[test]
@@ -167,7 +228,7 @@ fn the_flight_recorder_records_and_leaves_nothing() {
     let check = recorder.jvm().command("JFR.check", PATIENCE).unwrap();
     assert!(check.contains("duration=37s"), "it ends by itself: {check}");
     recorder.discard(running);
-    record_until(&mut recorder, &["spend", "allocate", "contend"]);
+    record_until(&["spend", "allocate", "contend"], |length| flight(&mut recorder, length));
     assert_eq!(java.left_behind().len(), 1, "the folder");
     let discarded = recorder.start(ALL, Duration::from_secs(7)).unwrap();
     recorder.discard(discarded);
@@ -202,16 +263,16 @@ async fn recordings_of_a_session_follow_each_other_without_gap_or_overlap() {
     });
     let request = Request::new(ProfileType::Cpu).and(ProfileType::Alloc).and(ProfileType::Contention);
     let mut session = source.begin(&request, "test").await.unwrap();
-    let (mut all, mut has_work) = (Vec::new(), false);
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
+    let (start, mut all, mut has_work) = (Instant::now(), Vec::new(), false);
+    while all.len() < 3 || !has_work {
+        assert!(start.elapsed() < PATIENCE, "{all:?}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
         let answer = session.cut().await.unwrap();
         let recording = &answer.recordings[0];
         let Ok(RecordingData::Encoded(bytes)) = &recording.content else { panic!("{recording:?}") };
         has_work |= names(bytes, "spend");
         all.push((recording.started, recording.length, chunk_starts(bytes)));
     }
-    assert!(has_work);
     for pair in all.windows(2) {
         let [(started, length, chunks), (next_started, _, next_chunks)] = pair else { unreachable!() };
         // Each begins with the same baseline.
@@ -222,8 +283,9 @@ async fn recordings_of_a_session_follow_each_other_without_gap_or_overlap() {
     }
     drop(session);
     // What was begun for the next cut is ended in the background.
-    let jvm = java.jvm();
+    let (start, jvm) = (Instant::now(), java.jvm());
     while !jvm.command("JFR.check", PATIENCE).unwrap().contains("No available recordings") {
+        assert!(start.elapsed() < PATIENCE, "it is not ended");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -289,7 +351,9 @@ fn a_stopped_jvm_keeps_nobody_waiting() {
     java.jvm().command("VM.version", PATIENCE).unwrap();
     rustix::process::kill_process(raw(java.pid), rustix::process::Signal::STOP).unwrap();
     // Its threads stop one after the other.
+    let start = Instant::now();
     while !is_stopped(java.pid) {
+        assert!(start.elapsed() < PATIENCE, "it is not stopped");
         std::thread::sleep(Duration::from_millis(1));
     }
     let error = java.jvm().command("VM.version", Duration::from_millis(300)).unwrap_err();
@@ -301,16 +365,14 @@ fn a_stopped_jvm_keeps_nobody_waiting() {
 #[test]
 fn a_jvm_of_another_user_and_in_namespaces_of_its_own_is_recorded() {
     let as_nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "java"];
-    // The JVM is process 1 there, and has a /tmp that nobody else sees.
-    let hidden =
-        "program=$(cat \"$0\"); mount -t tmpfs tmpfs /tmp; echo \"$program\" >/tmp/Work.java; exec java /tmp/Work.java";
-    let in_namespaces = ["--pid", "--fork", "--mount", "--mount-proc", "sh", "-c", hidden];
-    for (command, arguments) in [("setpriv", &as_nobody[..]), ("unshare", &in_namespaces[..])] {
-        let java = Java::start_by(Command::new(command).args(arguments));
+    for java in [
+        Java::start_by(Command::new("setpriv").args(as_nobody)),
+        Java::start_hidden(IN_NAMESPACES, &hidden("", "", "")),
+    ] {
         let mut recorder = java.recorder();
-        record_until(&mut recorder, &["spend"]);
+        record_until(&["spend"], |length| flight(&mut recorder, length));
         drop(recorder);
-        assert_eq!(java.left_behind(), [""; 0], "{command}");
+        assert_eq!(java.left_behind(), [""; 0]);
     }
 }
 
@@ -328,12 +390,10 @@ fn without_the_right_to_attach_the_error_names_both_users() {
 
 #[test]
 fn a_full_file_system_and_a_missing_recorder_are_reported() {
-    let small = "program=$(cat \"$0\"); mount -t tmpfs -o size=12m tmpfs /tmp; echo \"$program\" >/tmp/Work.java; \
-                 mount -t tmpfs tmpfs /mnt; exec java -XX:FlightRecorderOptions=repository=/mnt /tmp/Work.java";
-    let java = Java::start_by(Command::new("unshare").args(["--mount", "sh", "-c", small]));
+    let elsewhere = "-XX:FlightRecorderOptions=repository=/mnt";
+    let java = Java::start_hidden(&["--mount"], &hidden("-o size=12m", "mount -t tmpfs tmpfs /mnt;", elsewhere));
     let mut recorder = java.recorder();
     let running = recorder.start(ALL, Duration::from_secs(5)).unwrap();
-    std::thread::sleep(Duration::from_secs(2));
     java.fill();
     let error = recorder.stop(running, None).map(|bytes| bytes.len()).unwrap_err();
     assert!(matches!(error, JvmError::CutShort { .. } | JvmError::Command { .. }), "{error}");
@@ -343,8 +403,7 @@ fn a_full_file_system_and_a_missing_recorder_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let image: PathBuf = folder.path().join("image");
-    let linked =
-        Command::new("jlink").args(["--add-modules", "java.base,jdk.compiler", "--output"]).arg(&image).status();
+    let linked = Command::new("jlink").args(["--add-modules", "java.base", "--output"]).arg(&image).status();
     assert!(linked.expect("jlink of default-jdk-headless").success());
     let java = Java::start_by(&mut Command::new(image.join("bin/java")));
     let error = FlightRecorder::open(java.jvm(), FlightSettings::default()).unwrap_err();
@@ -353,7 +412,8 @@ fn a_full_file_system_and_a_missing_recorder_are_reported() {
 
 #[test]
 fn jvms_are_found_by_what_they_run() {
-    let java = Java::start(&["-Dprocprof.test=one-of-a-kind"]);
+    let mut command = Command::new("java");
+    let java = Java::start_command(command.arg("-Dprocprof.test=one-of-a-kind").arg(source("Work.java")));
     let found = running_jvms().into_iter().find(|found| found.pid == java.pid).unwrap();
     assert!(found.main.ends_with("Work.java") && found.command_line.contains("one-of-a-kind"), "{found:?}");
     assert_eq!(JvmTarget::CommandLine("one-of-a-kind".to_owned()).find().unwrap(), java.pid);
