@@ -7,6 +7,7 @@ mod svg;
 mod viewer;
 
 use measure::{Graph, Measures};
+use plain::Graphviz;
 use procprof_profile::Profile;
 use procprof_report::{Options, Sources, render};
 
@@ -29,17 +30,17 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn both(profile: &Profile, pairs: &[(&str, &str)]) -> (Graph, Graph) {
+fn both(graphviz: &Graphviz, profile: &Profile, pairs: &[(&str, &str)]) -> (Graph, Graph) {
     let ours = svg::parsed(&samples::text(profile, "svg", pairs));
-    let theirs = plain::drawn(&samples::text(profile, "dot", pairs));
+    let theirs = graphviz.drawn(&samples::text(profile, "dot", pairs));
     (ours, theirs)
 }
 
 #[test]
 fn graphs_are_as_readable_as_those_of_graphviz() {
-    let mut sums = [Measures::default(); 2];
+    let (graphviz, mut sums) = (Graphviz::new(), [Measures::default(); 2]);
     for (name, profile, pairs) in cases() {
-        let (ours, theirs) = both(&profile, &pairs);
+        let (ours, theirs) = both(&graphviz, &profile, &pairs);
         assert_eq!(
             (ours.nodes.len(), ours.edges.len()),
             (theirs.nodes.len() - 1, theirs.edges.len()),

@@ -9,24 +9,54 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
 
 use super::measure::{Box, Edge, Graph, Point};
 
-/// Graphviz's layout of a graph.
-pub(super) fn drawn(dot: &str) -> Graph {
-    let mut child = Command::new("dot")
-        .arg("-Tplain")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("`dot` (package graphviz) must be installed for this test");
-    let mut input = child.stdin.take().unwrap();
-    let text = dot.to_owned();
-    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    parsed(&String::from_utf8(output.stdout).unwrap())
+/// Graphviz without the plugins that look for fonts: it takes the widths of letters from a table of its own, whatever
+/// fonts are installed.
+pub(super) struct Graphviz {
+    plugins: TempDir,
+}
+
+impl Graphviz {
+    pub(super) fn new() -> Graphviz {
+        let shown = Command::new("dot").args(["-v", "-Tplain"]).stdin(Stdio::null()).output();
+        let shown = shown.expect("`dot` (package graphviz) must be installed for this test");
+        let shown = String::from_utf8_lossy(&shown.stderr).into_owned();
+        let installed = shown.lines().find_map(|line| line.strip_prefix("libdir = \"")?.strip_suffix('"'));
+        let plugins = tempfile::tempdir().unwrap();
+        for plugin in std::fs::read_dir(installed.unwrap_or_else(|| panic!("no libdir: {shown}"))).unwrap() {
+            let plugin = plugin.unwrap();
+            let name = plugin.file_name().to_string_lossy().into_owned();
+            if name.starts_with("libgvplugin_core.") || name.starts_with("libgvplugin_dot_layout.") {
+                symlink(plugin.path(), plugins.path().join(name)).unwrap();
+            }
+        }
+        let configured = Command::new("dot").arg("-c").env("GVBINDIR", plugins.path()).status().unwrap();
+        assert!(configured.success(), "dot -c");
+        Graphviz { plugins }
+    }
+
+    /// Graphviz's layout of a graph.
+    pub(super) fn drawn(&self, dot: &str) -> Graph {
+        let mut child = Command::new("dot")
+            .arg("-Tplain")
+            .env("GVBINDIR", self.plugins.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let text = dot.to_owned();
+        let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap().unwrap();
+        parsed(&String::from_utf8(output.stdout).unwrap())
+    }
 }
 
 fn parsed(plain: &str) -> Graph {
