@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use procprof_report::code::{Architecture, Syntax, disassemble};
 
@@ -29,7 +30,8 @@ fn instructions(listing: &str) -> Vec<(u64, Vec<u8>, String)> {
 
 /// Without names of what is jumped to, which are compared apart, and blanks at the end.
 fn bare(text: &str) -> String {
-    regex::Regex::new(r" *<[^<>]*>").unwrap().replace_all(text, "").trim_end().to_owned()
+    static NAME: LazyLock<regex::Regex> = LazyLock::new(|| regex::Regex::new(r" *<[^<>]*>").unwrap());
+    NAME.replace_all(text, "").trim_end().to_owned()
 }
 
 fn single(architecture: Architecture, address: u64, bytes: &[u8]) -> String {
@@ -87,11 +89,11 @@ fn arm_reads_as_in_llvm() {
     let expected = instructions(&listing);
     assert!(expected.len() >= 17, "{listing}");
     // Numbers in hexadecimal or not, and the addresses of branches with or without 0x, are a matter of taste.
+    let number = regex::Regex::new(r"(#?)(0x[0-9a-f]+|\b\d+\b)").unwrap();
     let plain = |text: &str| {
         if ["b", "bl", "b.ne", "cbz", "adrp"].contains(&text.split_whitespace().next().unwrap_or_default()) {
             return bare(text).replace(['\t', ' ', '#'], "").replace("0x", "");
         }
-        let number = regex::Regex::new(r"(#?)(0x[0-9a-f]+|\b\d+\b)").unwrap();
         let value = |found: &regex::Captures<'_>| match found[2].strip_prefix("0x") {
             Some(digits) => format!("#{}", u64::from_str_radix(digits, 16).unwrap()),
             None => format!("#{}", &found[2]),

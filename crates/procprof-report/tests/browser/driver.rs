@@ -103,7 +103,7 @@ impl Browser {
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(180))).unwrap();
         let body = body.to_string();
         write!(
             &stream,

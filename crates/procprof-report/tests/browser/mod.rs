@@ -123,7 +123,7 @@ fn the_viewer_zooms_and_searches_in_chromium() {
 
 /// Waits until the answer of a script contains a text.
 pub(crate) fn until(browser: &Browser, script: &str, expected: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(180);
     while Instant::now() < deadline {
         if browser.text(script).contains(expected) {
             return;
