@@ -70,13 +70,12 @@ fn survive(bytes: &[u8]) {
     }
 }
 
-#[test]
-fn every_prefix_of_every_fixture_decodes_or_errs() {
+/// Decodes the beginnings of every fixture: each of its head and of its very end, and some places between.
+fn decode_prefixes(places: usize) {
     for (_, bytes) in fixtures::all() {
-        // A long file repeats itself: after its head, some places of each part and its very end.
         let head = bytes.len().min(1500);
         let rest = (head..bytes.len())
-            .step_by(1 + bytes.len() / 150)
+            .step_by(1 + bytes.len() / places)
             .chain(bytes.len().saturating_sub(32).max(head)..bytes.len());
         for end in (0..head).chain(rest) {
             let _ = decode(&bytes[..end], &Limits::default());
@@ -85,15 +84,37 @@ fn every_prefix_of_every_fixture_decodes_or_errs() {
 }
 
 #[test]
-fn every_fixture_with_a_changed_bit_decodes_or_errs() {
+fn every_prefix_of_every_fixture_decodes_or_errs() {
+    decode_prefixes(40);
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask soak long` runs it"]
+fn many_prefixes_of_every_fixture_decode_or_err() {
+    decode_prefixes(150);
+}
+
+/// Decodes every fixture with a changed bit, at some places of it.
+fn decode_with_changed_bits(places: usize) {
     for (_, bytes) in fixtures::all() {
-        let step = 1 + bytes.len() / 500;
+        let step = 1 + bytes.len() / places;
         for index in (0..bytes.len()).step_by(step) {
             let mut changed = bytes.clone();
             changed[index] ^= 1 << (index % 8);
             let _ = decode(&changed, &Limits::default());
         }
     }
+}
+
+#[test]
+fn every_fixture_with_a_changed_bit_decodes_or_errs() {
+    decode_with_changed_bits(100);
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask soak long` runs it"]
+fn every_fixture_with_many_changed_bits_decodes_or_errs() {
+    decode_with_changed_bits(500);
 }
 
 #[test]
