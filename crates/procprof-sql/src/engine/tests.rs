@@ -31,7 +31,7 @@ fn rows(text: &str, parameters: &[Value]) -> Result<Vec<String>, SqlError> {
         variables: &variables,
         now,
     };
-    let watch = Arc::new(Watch::new(Duration::from_secs(60), CancellationToken::new(), None));
+    let watch = Arc::new(Watch::new(Duration::from_secs(600), CancellationToken::new(), None));
     let context = Arc::new(StatementContext::new(None, &watch));
     let statement = bound(&session, text, Some(parameters), &watch, context)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

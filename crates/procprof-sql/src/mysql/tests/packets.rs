@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use crate::mysql::packet::{PacketReader, put_integer, put_string};
 use crate::mysql::wire::{Broken, Wire};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// The largest content of one packet, bytes.
 const PART: usize = 0xff_ffff;
 

@@ -11,7 +11,7 @@ use crate::mysql::{Column, Prepared, SqlError, SqlErrorKind, Value};
 
 fn wire() -> (Wire, tokio::io::DuplexStream) {
     let (ours, theirs) = duplex(1 << 20);
-    (Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(20)), theirs)
+    (Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(180)), theirs)
 }
 
 fn keep(statements: &mut Statements, text: &str, parameters: usize) -> Result<(), SqlError> {

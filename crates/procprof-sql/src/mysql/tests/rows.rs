@@ -66,7 +66,7 @@ fn doubles_are_written_as_mysql_writes_them() {
 /// All that is sent for an answer, as payloads.
 async fn sent(capabilities: u32, form: Form, answer: StatementResult) -> (Vec<Vec<u8>>, (u64, Result<(), SqlError>)) {
     let (ours, mut theirs) = duplex(1 << 20);
-    let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(20));
+    let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(180));
     let ended = send(&mut wire, style(capabilities, form), "procprof", answer).await.unwrap();
     drop(wire);
     let mut bytes = Vec::new();
@@ -128,7 +128,7 @@ async fn a_row_of_16_mib_arrives_whole() {
     let text = "x".repeat(0x100_0000 + 10);
     let (ours, mut theirs) = duplex(1 << 20);
     let sending = tokio::spawn(async move {
-        let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(60));
+        let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(180));
         let answer = StatementResult::rows(vec![Column::text("c")], vec![vec![text.into()]]);
         send(&mut wire, style(can::DEPRECATE_EOF, Form::Text), "procprof", answer).await.unwrap().1.unwrap();
     });
@@ -144,7 +144,7 @@ async fn a_row_of_16_mib_arrives_whole() {
 #[test]
 fn errors_have_their_number_and_state() {
     let (ours, _theirs) = duplex(1000);
-    let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(1));
+    let mut wire = Wire::new(Box::new(ours), 1000, std::time::Duration::from_secs(180));
     put_ok(&mut wire, style(0, Form::Text), 0, 0);
     put_failure(&mut wire, &SqlError::new(SqlErrorKind::Login, "no"));
     assert_eq!(SqlError::new(SqlErrorKind::Login, "no").to_string(), "1045 (28000): no");
