@@ -20,16 +20,18 @@ use super::route::Route;
 use super::routes::ROUTES;
 
 /// Longest wait for anything that must happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How long clients may rest: no busy machine keeps one that reads or sends from it for so long.
+const STALLED: Duration = Duration::from_secs(8);
 
-/// A listener whose clients may rest for two seconds; its stop.
+/// A listener whose clients may rest for [`STALLED`]; its stop.
 async fn impatient(router: Router) -> (SocketAddr, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
     let limits = Limits {
         connections: 10,
         header: PATIENCE,
-        stalled: Duration::from_secs(2),
+        stalled: STALLED,
         drain: Duration::from_millis(100),
     };
     tokio::spawn(serve(listener, router, None, limits, stop.clone()));
@@ -49,7 +51,7 @@ async fn clients_that_neither_read_nor_send_are_given_up_and_slow_work_is_not() 
     const LARGE: usize = 64 << 20;
     let large = Bytes::from(vec![b'x'; LARGE]);
     let (own, slow) = (large.clone(), async || {
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(STALLED + Duration::from_secs(2)).await;
         "done"
     });
     let router = Router::new()
@@ -69,12 +71,13 @@ async fn clients_that_neither_read_nor_send_are_given_up_and_slow_work_is_not() 
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let half = rest(ask("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf").await).await;
-    assert!(half.is_empty(), "{}", String::from_utf8_lossy(&half));
-    let slow = rest(ask("GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await).await;
-    assert!(slow.ends_with(b"done"));
+    let half = ask("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf").await;
+    let slow = ask("GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
     let whole = rest(ask("GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await).await;
     assert!(whole.len() > LARGE && whole.starts_with(b"HTTP/1.1 200") && whole.ends_with(b"xxxx"));
+    let (half, slow) = tokio::join!(rest(half), rest(slow));
+    assert!(half.is_empty(), "{}", String::from_utf8_lossy(&half));
+    assert!(slow.ends_with(b"done"));
     let cut = rest(deaf).await;
     assert!(cut.len() < LARGE, "{} bytes", cut.len());
     stop.cancel();
