@@ -122,7 +122,7 @@ fn run_and_kill(folder: &Path, first: u32, after: Duration, acknowledged: &mut A
         });
         // One in four is killed soon after its start, mostly while it opens the store; the others while they write.
         if !first.is_multiple_of(4) {
-            first_acknowledged.recv_timeout(Duration::from_secs(60)).expect("the writer writes");
+            first_acknowledged.recv_timeout(Duration::from_secs(180)).expect("the writer writes");
         }
         std::thread::sleep(after);
         child.kill().unwrap();
