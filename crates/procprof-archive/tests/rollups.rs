@@ -11,7 +11,7 @@ use procprof_profile::{Meta, Nanos, Profile, ProfileBuilder};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::support::{HOUR, contents, identity, profile, samples, some_profiles};
+use crate::support::{HOUR, MadeSample, contents, identity, profile, samples, some_profiles};
 
 const MINUTE: i64 = 60_000_000_000;
 const HOURS: i64 = 60 * MINUTE;
@@ -56,50 +56,70 @@ fn sum(archive: &Archive, part: Part, grain: Grain, selection: &Selection) -> Re
     Ok(sum.finish()?.map(|merged| (merged.profiles, merged.profile)))
 }
 
+/// Profiles of a day before they are made: samples, minute, node, and the value of a label.
+type Unmade = (Vec<MadeSample>, i64, u64, u8);
+
+fn unmade() -> impl Strategy<Value = Vec<Unmade>> {
+    prop::collection::vec((samples(), 0..1440_i64, 10_001..10_003_u64, 0..2_u8), 1..12)
+}
+
+/// Compares sums of profiles with sums of hours, of the whole day and of parts that begin or end at an hour.
+fn check_sums(made: Vec<Unmade>, from: i64) -> std::result::Result<(), TestCaseError> {
+    let made: Vec<Made> = made
+        .into_iter()
+        .map(|(samples, minute, node, zone)| (profile(&samples, 0x40_0000), minute, node, zone))
+        .collect();
+    let (_folder, archive, part) = compacted(&made);
+    prop_assert_eq!(archive.parts().unwrap().rolled.into_iter().collect::<Vec<_>>(), [part]);
+    prop_assert_eq!(archive.check(part).unwrap().wrong, Vec::<String>::new());
+    let from = Some(Hour(HOUR.day().0 + from).start());
+    for selection in [
+        Selection::default(),
+        Selection { from, ..Selection::default() },
+        Selection { to: from, nodes: vec!["10001".to_owned()], ..Selection::default() },
+    ] {
+        let by = |grain| sum(&archive, part, grain, &selection).unwrap();
+        let (profiles, hours) = (by(Grain::Profile), by(Grain::Hour));
+        prop_assert_eq!(profiles.is_none(), hours.is_none());
+        let (Some((count, profiles)), Some((other, hours))) = (profiles, hours) else { continue };
+        prop_assert_eq!(count, other);
+        prop_assert_eq!(contents(&profiles), contents(&hours));
+        // An hour has no id, even if it is of one profile.
+        prop_assert_eq!(Meta { id: None, ..profiles.meta() }, hours.meta());
+        prop_assert_eq!(
+            (profiles.time(), profiles.duration(), profiles.period()),
+            (hours.time(), hours.duration(), hours.period())
+        );
+    }
+    let listed = archive.list(part, Grain::Hour).unwrap();
+    let profiles = archive.list(part, Grain::Profile).unwrap();
+    prop_assert_eq!(listed.iter().map(|hour| hour.profiles).sum::<u64>(), profiles.len() as u64);
+    prop_assert_eq!(
+        listed.iter().map(|hour| hour.untimed).sum::<u64>(),
+        profiles.iter().map(|profile| profile.untimed).sum::<u64>()
+    );
+    let completed = || profiles.iter().map(|profile| profile.completed);
+    prop_assert_eq!(listed.iter().map(|hour| hour.first).min(), completed().min());
+    prop_assert_eq!(listed.iter().map(|hour| hour.completed).max(), completed().max());
+    Ok(())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
-    fn a_sum_of_hours_is_that_of_their_profiles(
-        made in prop::collection::vec((samples(), 0..1440_i64, 10_001..10_003_u64, 0..2_u8), 1..12),
-        from in 0..24_i64,
-    ) {
-        let made: Vec<Made> = made
-            .into_iter()
-            .map(|(samples, minute, node, zone)| (profile(&samples, 0x40_0000), minute, node, zone))
-            .collect();
-        let (_folder, archive, part) = compacted(&made);
-        prop_assert_eq!(archive.parts().unwrap().rolled.into_iter().collect::<Vec<_>>(), [part]);
-        prop_assert_eq!(archive.check(part).unwrap().wrong, Vec::<String>::new());
-        let from = Some(Hour(HOUR.day().0 + from).start());
-        for selection in [
-            Selection::default(),
-            Selection { from, ..Selection::default() },
-            Selection { to: from, nodes: vec!["10001".to_owned()], ..Selection::default() },
-        ] {
-            let by = |grain| sum(&archive, part, grain, &selection).unwrap();
-            let (profiles, hours) = (by(Grain::Profile), by(Grain::Hour));
-            prop_assert_eq!(profiles.is_none(), hours.is_none());
-            let (Some((count, profiles)), Some((other, hours))) = (profiles, hours) else { continue };
-            prop_assert_eq!(count, other);
-            prop_assert_eq!(contents(&profiles), contents(&hours));
-            // An hour has no id, even if it is of one profile.
-            prop_assert_eq!(Meta { id: None, ..profiles.meta() }, hours.meta());
-            prop_assert_eq!(
-                (profiles.time(), profiles.duration(), profiles.period()),
-                (hours.time(), hours.duration(), hours.period())
-            );
-        }
-        let listed = archive.list(part, Grain::Hour).unwrap();
-        let profiles = archive.list(part, Grain::Profile).unwrap();
-        prop_assert_eq!(listed.iter().map(|hour| hour.profiles).sum::<u64>(), profiles.len() as u64);
-        prop_assert_eq!(
-            listed.iter().map(|hour| hour.untimed).sum::<u64>(),
-            profiles.iter().map(|profile| profile.untimed).sum::<u64>()
-        );
-        let completed = || profiles.iter().map(|profile| profile.completed);
-        prop_assert_eq!(listed.iter().map(|hour| hour.first).min(), completed().min());
-        prop_assert_eq!(listed.iter().map(|hour| hour.completed).max(), completed().max());
+    fn a_sum_of_hours_is_that_of_their_profiles(made in unmade(), from in 0..24_i64) {
+        check_sums(made, from)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    #[ignore = "takes minutes: `cargo xtask soak long` runs it"]
+    fn sums_of_hours_are_those_of_their_profiles_in_many_archives(made in unmade(), from in 0..24_i64) {
+        check_sums(made, from)?;
     }
 }
 

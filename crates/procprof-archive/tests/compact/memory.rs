@@ -17,6 +17,11 @@ impl Memory {
         Arc::new(Memory(Mutex::new(self.0.lock().unwrap().clone())))
     }
 
+    /// Replaces all objects by these.
+    pub(crate) fn set(&self, objects: &[(String, Vec<u8>)]) {
+        *self.0.lock().unwrap() = objects.iter().cloned().collect();
+    }
+
     pub(crate) fn all(&self) -> Vec<(String, Vec<u8>)> {
         self.0.lock().unwrap().clone().into_iter().collect()
     }
