@@ -1,9 +1,10 @@
 //! Servers of buckets on this machine, each with a bucket named `bucket`, until they are dropped.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -22,7 +23,7 @@ const ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const ACCOUNT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A server that is running.
 pub(crate) struct Emulator {
@@ -44,18 +45,23 @@ fn program(name: &str) -> PathBuf {
     path
 }
 
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+/// An address of this host that no other server of any test has, so that nobody takes its ports, not even while the
+/// server is away.
+fn own_address() -> SocketAddr {
+    static NUMBER: AtomicU8 = AtomicU8::new(0);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let number = 1 + NUMBER.fetch_add(1, Ordering::Relaxed) % 250;
+    TcpListener::bind((Ipv4Addr::new(127, number, high, low), 0)).unwrap().local_addr().unwrap()
 }
 
 impl Emulator {
-    /// Starts a server, with another port when that one was taken meanwhile.
+    /// Starts a server, with another address should it end.
     fn start(command: impl Fn(&std::path::Path, SocketAddr) -> Command) -> Emulator {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("bucket")).unwrap();
         let start = Instant::now();
         loop {
-            let address = free_address();
+            let address = own_address();
             let child = spawn(&mut command(folder.path(), address));
             if let Some(child) = answering(child, address, start) {
                 return Emulator { child, folder, address };
@@ -88,7 +94,7 @@ impl Emulator {
     pub(crate) fn google() -> Emulator {
         let emulator = Emulator::start(|folder, address| {
             let mut command = Command::new(program("fake-gcs-server/fake-gcs-server"));
-            command.args(["-scheme", "http", "-backend", "filesystem", "-host", "127.0.0.1"]);
+            command.args(["-scheme", "http", "-backend", "filesystem", "-host", &address.ip().to_string()]);
             command.args(["-port", &address.port().to_string(), "-public-host", &address.to_string()]);
             command.arg("-filesystem-root").arg(folder);
             command
@@ -103,7 +109,8 @@ impl Emulator {
         let emulator = Emulator::start(|folder, address| {
             let mut command = Command::new("node");
             command.arg(program("azurite/node/node_modules/azurite/dist/src/blob/main.js"));
-            command.args(["--silent", "--skipApiVersionCheck", "--disableTelemetry", "--blobHost", "127.0.0.1"]);
+            command.args(["--silent", "--skipApiVersionCheck", "--disableTelemetry"]);
+            command.args(["--blobHost", &address.ip().to_string()]);
             command.args(["--blobPort", &address.port().to_string(), "--location"]).arg(folder);
             command
         });
