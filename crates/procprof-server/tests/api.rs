@@ -229,7 +229,7 @@ async fn objects_have_the_fields_the_document_names_and_no_others() {
     let config = "self_interval_seconds = 3600\n[[node]]\nname = \"away\"\nhttp = \"127.0.0.1:1\"\nschedule.cpu = { seconds = 1, every = 1 }";
     let server = TestServer::start(crate::harness::parsed(config)).await;
     let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
-    server.error("away", std::time::Duration::from_secs(20)).await;
+    server.error("away").await;
     let document = server.json("/api/openapi.json").await;
     let (_, job) = server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 1 })).await;
     let (_, failed) = server.post("/api/captures", json!({ "node": "away", "type": "cpu", "seconds": 2 })).await;
@@ -341,7 +341,7 @@ async fn promtool_accepts_the_metrics() {
     server.push("cpu", cpu_profile(1_700_000_000)).await;
     let (_, job) = server.post("/api/captures", json!({ "node": 1, "type": "cpu", "seconds": 1 })).await;
     server.ended(job["id"].as_str().unwrap()).await;
-    server.error("away%20%22x%22", std::time::Duration::from_secs(60)).await;
+    server.error("away%20%22x%22").await;
     let answer = server.get("/metrics").await;
     assert_eq!(answer.headers()["content-type"].to_str().unwrap(), "text/plain; version=0.0.4; charset=utf-8");
     let text = answer.text().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use procprof_archive::{Span, Table};
 use procprof_profile::format::pprof::encode_gzip;
@@ -12,9 +12,7 @@ use procprof_store::{Store, StoreOptions};
 use reqwest::Method;
 use tempfile::TempDir;
 
-use crate::harness::{LEASE, TestServer, archive, cpu_profile, keep_from_compacting, options, quiet};
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+use crate::harness::{LEASE, TestServer, archive, cpu_profile, keep_from_compacting, options, quiet, until};
 
 /// A quiet server that archives every second.
 pub(crate) fn archiving() -> Config {
@@ -34,11 +32,7 @@ pub(crate) async fn metric(server: &TestServer, name: &str) -> Option<f64> {
 
 /// Waits until so many profiles were archived since the start.
 pub(crate) async fn wait_for(server: &TestServer, profiles: f64) {
-    let start = Instant::now();
-    while metric(server, "procprof_archived_profiles_total").await != Some(profiles) {
-        assert!(start.elapsed() < PATIENCE, "{}", server.text("/metrics").await);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    wait_until(server, "procprof_archived_profiles_total", |archived| archived == profiles).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,11 +60,7 @@ async fn profiles_are_archived_once_and_late_ones_with_the_next_run() {
     server.push("cpu", cpu_profile(1_700_020_000)).await;
     let lost = 4 - i32::try_from(verify(&archive, None).unwrap().profiles).unwrap();
     assert!(lost >= 1);
-    let start = Instant::now();
-    while verify(&archive, None).unwrap().profiles < 4 {
-        assert!(start.elapsed() < PATIENCE, "{}", server.text("/metrics").await);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until("all are archived", async || (verify(&archive, None).unwrap().profiles >= 4).then_some(())).await;
     let data = server.stop().await;
     let found = verified(data.path());
     assert_eq!((found.profiles, found.compared, found.wrong.len()), (4, 4, 0), "{found:?}");
@@ -90,12 +80,11 @@ async fn at_a_start_old_profiles_are_archived_before_retention_deletes_them() {
     let data = server.stop().await;
     let server = TestServer::in_folder(Config { proc_profile_file_retained_days: 1, ..archiving() }, data).await;
     wait_for(&server, 2.0).await;
-    let start = Instant::now();
     // The newest one of a type stays.
-    while server.json("/api/profiles").await["profiles"].as_array().unwrap().len() > 1 {
-        assert!(start.elapsed() < PATIENCE, "{}", server.json("/api/retention").await);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until("retention", async || {
+        (server.json("/api/profiles").await["profiles"].as_array().unwrap().len() <= 1).then_some(())
+    })
+    .await;
     let data = server.stop().await;
     assert_eq!(verify(&archive(data.path()), None).unwrap().profiles, 2);
 }
@@ -113,20 +102,13 @@ async fn what_retention_deletes_before_it_is_archived_is_told() {
     };
     let server = TestServer::start(config).await;
     let archive = async || server.json("/api/archive").await;
-    let start = Instant::now();
-    while archive().await["archived_until"].is_null() {
-        assert!(start.elapsed() < PATIENCE);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("the first run", async || (!archive().await["archived_until"].is_null()).then_some(())).await;
     // Archived with the next hour, at the earliest; the newest one of a type stays.
     let now = jiff::Timestamp::now().as_second();
     for at in 0..3 {
         server.push("cpu", cpu_profile(now + at)).await;
     }
-    while archive().await["missed"] != 2 {
-        assert!(start.elapsed() < PATIENCE, "{}", archive().await);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("two are missed", async || (archive().await["missed"] == 2).then_some(())).await;
     assert_eq!(metric(&server, "procprof_archive_missed_profiles_total").await, Some(2.0));
     assert!(server.text("/archive").await.contains("Retention deleted 2 profiles"));
     server.stop().await;
@@ -154,11 +136,7 @@ async fn what_cannot_be_archived_is_counted_and_keeps_nothing_else_from_it() {
     server.push("cpu", cpu_profile(1_700_020_000)).await;
     wait_for(&server, 2.0).await;
     // Counted when the run is over.
-    let start = Instant::now();
-    while metric(&server, "procprof_archive_failures_total").await.is_none_or(|failures| failures < 1.0) {
-        assert!(start.elapsed() < PATIENCE, "{}", server.text("/metrics").await);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    wait_until(&server, "procprof_archive_failures_total", |failures| failures >= 1.0).await;
     server.stop().await;
 }
 
@@ -182,7 +160,14 @@ async fn reading(data: TempDir) -> TestServer {
     keep_from_compacting(&archive(data.path()));
     let rhythm = Rhythm::Every(Duration::from_secs(1 << 30));
     let options = ServerOptions { archiving: rhythm, ..options(archiving(), data.path().to_owned()) };
-    TestServer::around(Server::start(options).await.unwrap(), data)
+    let server = TestServer::around(Server::start(options).await.unwrap(), data);
+    has_run(&server).await;
+    server
+}
+
+/// Waits for the end of the first run of archiving and compaction.
+async fn has_run(server: &TestServer) {
+    until("a run", async || (!server.json("/api/archive").await["last_run"].is_null()).then_some(())).await;
 }
 
 /// The sum of a range that begins at [`START`], by function in milliseconds, and what it covers.
@@ -313,12 +298,8 @@ async fn the_page_and_the_api_show_what_the_archive_has() {
 }
 
 /// A metric, once it is what a test waits for.
-async fn wait_until(server: &TestServer, name: &str, is_it: impl Fn(f64) -> bool) {
-    let start = Instant::now();
-    while !metric(server, name).await.is_some_and(&is_it) {
-        assert!(start.elapsed() < PATIENCE, "{name}: {}", server.text("/metrics").await);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+pub(crate) async fn wait_until(server: &TestServer, name: &str, is_it: impl Fn(f64) -> bool) {
+    until(name, async || metric(server, name).await.is_some_and(&is_it).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -326,11 +307,7 @@ async fn closed_days_are_compacted_and_sums_stay_the_same() {
     let values: Vec<Made> = (0..6).map(|at| [at + 1, 7 * at]).collect();
     let server = TestServer::start(archiving()).await;
     // Its first run compacts.
-    let start = Instant::now();
-    while server.json("/api/archive").await["last_run"].is_null() {
-        assert!(start.elapsed() < PATIENCE, "no run");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    has_run(&server).await;
     let mut ids = Vec::new();
     for (at, values) in values.iter().enumerate() {
         let pushed = server.push("cpu", made(START + 600 * at as i64, *values)).await;
@@ -376,23 +353,14 @@ async fn any_range_of_days_that_are_rolled_up_has_each_profile_once() {
     let archive = archive(server.data.path());
     archive.objects().delete(LEASE).unwrap();
     let limits = procprof_archive::CompactLimits { grace: Nanos(0), ..Default::default() };
-    let start = Instant::now();
-    // Once the lease is free, the server may have it for a moment, too.
-    while let Err(error) = procprof_server::compact(&archive, &limits) {
-        assert!(start.elapsed() < PATIENCE, "{error}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    procprof_server::compact(&archive, &limits).unwrap();
     let parts = archive.parts().unwrap();
     assert_eq!((parts.whole.len(), parts.rolled.len()), (2, 2), "two days");
     for at in 12..14 {
         push(&server, at).await;
     }
     // The first ones are listed as they were for some seconds.
-    let start = Instant::now();
-    while summed(&server, STEP * 14).await.0 != sum_of(&values) {
-        assert!(start.elapsed() < PATIENCE);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    until("all are summed", async || (summed(&server, STEP * 14).await.0 == sum_of(&values)).then_some(())).await;
     let sum = async |from: i64, to: i64| {
         let response = server.get(&format!("/merge?{}&format=collapsed", range(from, to))).await;
         let (status, text) = (response.status(), response.text().await.unwrap());

@@ -1,15 +1,13 @@
 //! Connections without a request, and profile types that a node reports as unavailable, do not block others.
 
-use std::time::{Duration, Instant};
-
 use procprof_agent::{Config as AgentConfig, Listener};
 use serde_json::{Value, json};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{TestServer, parsed, quiet};
-use crate::raw::{PATIENCE, http2, rest};
+use crate::harness::{PATIENCE, TestServer, parsed, quiet, until};
+use crate::raw::{http2, rest};
 
 /// Each path is answered to a client that comes now.
 async fn is_served(server: &TestServer, paths: &[&str]) {
@@ -75,16 +73,12 @@ async fn connections_that_ask_for_nothing_are_closed() {
 
 /// A type's state in `/api/nodes/{node}`, once it is known to be unavailable.
 async fn unavailable(server: &TestServer, node: &str, kind: &str) -> Value {
-    let until = Instant::now() + Duration::from_secs(30);
-    loop {
+    until(&format!("{kind} of {node} is unavailable"), async || {
         let state = server.json(&format!("/api/nodes/{node}")).await;
-        let found = state["types"].as_array().unwrap().iter().find(|row| row["type"] == kind).unwrap().clone();
-        if !found["unavailable"].is_null() {
-            return found;
-        }
-        assert!(Instant::now() < until, "{state}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        let found = state["types"].as_array().unwrap().iter().find(|row| row["type"] == kind).unwrap();
+        (!found["unavailable"].is_null()).then(|| found.clone())
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,6 +145,6 @@ async fn a_wrong_address_of_an_agent_is_a_fault() {
         listener.address()
     )))
     .await;
-    let row = server.error("app", Duration::from_secs(30)).await;
+    let row = server.error("app").await;
     assert!(row["message"].as_str().unwrap().contains("HTTP 404"), "{row}");
 }

@@ -2,12 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{TestServer, cpu_profile, parsed, quiet};
+use crate::harness::{PATIENCE, TestServer, cpu_profile, parsed, quiet};
 
 const FLAGS: [&str; 8] = [
     "--headless=new",
@@ -87,13 +88,13 @@ impl Browser {
 
     /// Runs a script until it gives that: the page a click leads to comes when it comes.
     pub(crate) async fn expect(&self, script: &str, wanted: &str) {
-        let mut given = Value::Null;
-        for _ in 0..100 {
+        let (start, mut given) = (Instant::now(), Value::Null);
+        while start.elapsed() < PATIENCE {
             given = self.run(script).await;
             if given == wanted {
                 return;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         assert_eq!(given, wanted, "{script}");
     }
@@ -161,7 +162,7 @@ async fn no_page_is_wider_than_a_narrow_window() {
         "self_interval_seconds = 3600\n[[node]]\nname = \"far\"\nkind = \"pprof\"\nurls = {{ cpu = \"http://127.0.0.1:1/{long}\" }}\nschedule.cpu = {{ seconds = 1, every = 1 }}\n"
     )))
     .await;
-    server.error("far", std::time::Duration::from_secs(30)).await;
+    server.error("far").await;
     let pushed = server.push("cpu", cpu_profile(1_700_000_000)).await;
     let one = format!("/p/{}", pushed["id"].as_str().unwrap());
     let browser = Browser::start().await;

@@ -7,7 +7,7 @@ mod emulators;
 #[allow(dead_code, reason = "only S3 is needed here")]
 mod failing;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use procprof_archive::{Archive, BucketLimits, Place, ReadLimits};
 use procprof_server::{Config, Server, ServerOptions, Verified, verify};
@@ -15,9 +15,9 @@ use procprof_store::{Store, StoreOptions};
 use reqwest::Method;
 use tempfile::TempDir;
 
-use crate::archive::{Made, PATIENCE, START, archiving, made, metric, range, sum_of, summed, wait_for};
-use crate::harness::{TestServer, options};
-use crate::servers::{LEASE, ids, nodes, shares, until};
+use crate::archive::{Made, START, archiving, made, metric, range, sum_of, summed, wait_for, wait_until};
+use crate::harness::{TestServer, options, until};
+use crate::servers::{LEASE, ids, nodes, shares};
 use emulators::{Emulator, SECRET, s3_environment};
 
 const PLACE: &str = "s3://bucket/fleet";
@@ -68,11 +68,7 @@ fn merge(seconds: i64) -> String {
 }
 
 async fn wait_for_failure(server: &TestServer) {
-    let start = Instant::now();
-    while metric(server, "procprof_archive_failures_total").await.unwrap() < 1.0 {
-        assert!(start.elapsed() < PATIENCE, "{}", server.text("/metrics").await);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    wait_until(server, "procprof_archive_failures_total", |failures| failures >= 1.0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,17 +93,14 @@ async fn nothing_is_lost_while_the_bucket_is_away() {
     let away = Away::new(bucket).await;
     server.push("cpu", made(START + 7200, values[2])).await;
     wait_for_failure(&server).await;
-    let start = Instant::now();
-    let found = loop {
+    let found = until("an error that names the place", async || {
         let found = server.json("/api/archive").await;
         let error = found["last_error"].as_str().unwrap_or_default();
         // The first one may be of a connection that was there.
-        if [PLACE, &address.to_string(), "not reached"].iter().all(|part| error.contains(part)) {
-            break found;
-        }
-        assert!(start.elapsed() < PATIENCE, "{found}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
+        let names_it = [PLACE, &address.to_string(), "not reached"].iter().all(|part| error.contains(part));
+        names_it.then_some(found)
+    })
+    .await;
     assert!(metric(&server, "procprof_archive_lag_seconds").await.is_some_and(|lag| lag > 0.0));
     let mut shown = vec![found.to_string(), server.text("/metrics").await];
     for page in ["/archive", "/settings", "/"] {
@@ -117,12 +110,8 @@ async fn nothing_is_lost_while_the_bucket_is_away() {
     }
     assert!(shown[2].contains(PLACE) && shown[2].contains("not reached"), "{}", shown[2]);
     // Sums have what there is, and tell what there is not.
-    let start = Instant::now();
-    while !server.get(&merge(3 * 3600)).await.status().is_success() {
-        // The parts were listed a moment ago.
-        assert!(start.elapsed() < PATIENCE);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    // The parts were listed a moment ago.
+    until("a sum", async || server.get(&merge(3 * 3600)).await.status().is_success().then_some(())).await;
     let (sum, coverage) = summed(&server, 3 * 3600).await;
     assert_eq!(sum, sum_of(&values[1..]));
     assert!(coverage.as_deref().is_some_and(|coverage| coverage.contains("unreadable=1")), "{coverage:?}");
@@ -132,13 +121,11 @@ async fn nothing_is_lost_while_the_bucket_is_away() {
 
     let bucket = away.back().await;
     wait_for(&server, 3.0).await;
-    let start = Instant::now();
-    while !server.get(&merge(3 * 3600)).await.status().is_success()
-        || summed(&server, 3 * 3600).await.0 != sum_of(&values)
-    {
-        assert!(start.elapsed() < PATIENCE, "{}", server.text("/api/archive").await);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    until("the whole sum", async || {
+        let is_summed = server.get(&merge(3 * 3600)).await.status().is_success();
+        (is_summed && summed(&server, 3 * 3600).await.0 == sum_of(&values)).then_some(())
+    })
+    .await;
     assert_eq!(server.json("/api/archive").await["last_error"].as_str(), None);
     let data = server.stop().await;
     let found = verified(&data, &bucket);
@@ -167,21 +154,26 @@ async fn servers_that_share_a_bucket_share_the_nodes() {
     };
     let one = started(tempfile::tempdir().unwrap(), &bucket).await;
     let two = started(tempfile::tempdir().unwrap(), &bucket).await;
-    let seen = (shares(&one, 2).await, shares(&two, 2).await);
-    assert_eq!(seen.0, seen.1);
-    assert_eq!(seen.0.values().sum::<u64>(), names.len() as u64);
+    let seen = until("both servers see the same", async || {
+        let (seen, other) = (shares(&one, 2).await, shares(&two, 2).await);
+        (seen == other && seen.values().sum::<u64>() == names.len() as u64).then_some(seen)
+    })
+    .await;
     assert_eq!(ids(&one).await, ids(&two).await);
-    // While the bucket is away nobody is taken for dead.
-    let bucket =
-        tokio::task::spawn_blocking(move || bucket.restarted(|| std::thread::sleep(Duration::from_secs(2 * LEASE))));
+    let away = Away::new(bucket).await;
     until("the problem is told", async || {
         let problem = one.json("/api/servers").await["problem"].as_str().unwrap_or_default().to_owned();
         assert!(!problem.contains("hunter2"), "{problem}");
         problem.contains(PLACE).then_some(())
     })
     .await;
-    let bucket = bucket.await.unwrap();
-    assert_eq!(shares(&one, 2).await, seen.0);
+    // While the bucket is away nobody is taken for dead, though all leases would be over.
+    tokio::time::sleep(Duration::from_secs(2 * LEASE)).await;
+    let rows = one.json("/api/servers").await;
+    let alive = rows["servers"].as_array().unwrap().iter().filter(|row| row["alive"] == true).count();
+    assert_eq!(alive, 2, "{rows}");
+    let bucket = away.back().await;
+    until("all is as before", async || (shares(&one, 2).await == seen).then_some(())).await;
     two.stop().await;
     assert_eq!(shares(&one, 1).await.into_values().collect::<Vec<_>>(), [names.len() as u64]);
     one.stop().await;

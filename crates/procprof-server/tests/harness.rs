@@ -14,6 +14,9 @@ use reqwest::{Client, Method, Response};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// Longest wait for anything that must happen; nothing is measured by it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
 pub(crate) struct TestServer {
     pub(crate) handle: Option<ServerHandle>,
     pub(crate) data: TempDir,
@@ -170,51 +173,49 @@ impl TestServer {
     }
 
     /// Waits until the profiles of a query are at least so many, and returns them.
-    pub(crate) async fn profiles(&self, query: &str, count: usize, patience: Duration) -> Vec<Value> {
-        let until = Instant::now() + patience;
-        loop {
+    pub(crate) async fn profiles(&self, query: &str, count: usize) -> Vec<Value> {
+        until(&format!("{count} profiles of {query}"), async || {
             let page = self.json(&format!("/api/profiles?{query}")).await;
-            let rows = page["profiles"].as_array().unwrap().clone();
-            if rows.len() >= count {
-                return rows;
-            }
-            if Instant::now() >= until {
-                panic!("{} of {count} profiles of {query}; errors: {}", rows.len(), self.json("/api/errors").await);
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            page["profiles"].as_array().filter(|rows| rows.len() >= count).cloned()
+        })
+        .await
     }
 
     /// Waits for an error row of a node and returns it.
-    pub(crate) async fn error(&self, node: &str, patience: Duration) -> Value {
-        let until = Instant::now() + patience;
-        loop {
+    pub(crate) async fn error(&self, node: &str) -> Value {
+        until(&format!("an error of {node}"), async || {
             let page = self.json(&format!("/api/errors?node={node}")).await;
-            if let Some(row) = page["errors"].as_array().unwrap().first() {
-                return row.clone();
-            }
-            assert!(Instant::now() < until, "no error of {node}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            page["errors"].as_array().unwrap().first().cloned()
+        })
+        .await
     }
 
     /// Waits for a capture to end and returns it.
     pub(crate) async fn ended(&self, id: &str) -> Value {
-        for _ in 0..600 {
+        until(&format!("the end of capture {id}"), async || {
             let job = self.json(&format!("/api/captures/{id}")).await;
-            if !matches!(job["state"].as_str(), Some("running" | "waiting")) {
-                return job;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("capture {id} does not end");
+            let has_ended = !matches!(job["state"].as_str(), Some("running" | "waiting"));
+            has_ended.then_some(job)
+        })
+        .await
     }
 
     /// Stops the server and gives its folder back.
     pub(crate) async fn stop(mut self) -> TempDir {
-        let stopped = self.handle.take().unwrap().stop(Duration::from_secs(5)).await;
-        assert!(stopped, "not stopped within 5 s");
+        assert!(self.handle.take().unwrap().stop(PATIENCE).await, "it does not stop");
         self.data
+    }
+}
+
+/// Looks again and again until something is there, and returns it.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(30)).await;
     }
 }
 

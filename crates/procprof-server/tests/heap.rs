@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::api::agree;
-use crate::harness::{TestServer, parsed};
+use crate::harness::{TestServer, parsed, until};
 
 /// An agent's endpoints of its heap profiler, which refuses to be switched off with a status; the port, whether it
 /// samples, and the query of the last request.
@@ -167,10 +167,7 @@ async fn a_backends_heap_profiler_ends_although_the_server_restarts() {
     assert!(kept.starts_with(&format!("{node} 20")), "{kept}");
     std::fs::write(&file, format!("{node} 2026-01-01T00:00:00Z\n")).unwrap();
     let server = TestServer::in_folder(config(), data).await;
-    let patience = std::time::Instant::now();
-    while active.load(Ordering::SeqCst) || file.exists() {
-        assert!(patience.elapsed().as_secs() < 120, "the profiler is still on");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    let is_off = async || (!active.load(Ordering::SeqCst) && !file.exists()).then_some(());
+    until("the profiler is off", is_off).await;
     server.stop().await;
 }

@@ -15,8 +15,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{TestServer, cpu_profile, quiet};
-use crate::raw::PATIENCE;
+use crate::harness::{PATIENCE, TestServer, cpu_profile, quiet, until};
 
 const START: i64 = 1_700_000_000;
 
@@ -192,8 +191,8 @@ fn typed(row: &Value) -> (&str, bool) {
 
 /// Waits until a capture is in a state.
 async fn reaches(server: &TestServer, job: &str, state: &str) {
-    let reached = async { while server.json(&format!("/api/captures/{job}")).await["state"] != state {} };
-    tokio::time::timeout(PATIENCE, reached).await.expect("the state in time");
+    let reached = async || (server.json(&format!("/api/captures/{job}")).await["state"] == state).then_some(());
+    until(&format!("{job} is {state}"), reached).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,7 +310,7 @@ async fn a_token_speaks_for_one_host_until_it_is_revoked() {
             reload(&server, &config);
         })
     };
-    let ((status, _), ()) = tokio::time::timeout(PATIENCE / 3, revoke).await.expect("it ends at once");
+    let ((status, _), ()) = tokio::time::timeout(PATIENCE, revoke).await.expect("it ends at once");
     assert_eq!(status, 401);
     let (status, _) = first.push(&server, frame(&first.header(None, 2), &cpu_profile(START))).await;
     assert_eq!(status, 401);
@@ -341,9 +340,8 @@ async fn a_push_is_cut_off_when_its_token_is_revoked() {
     let ann = async |path: &str| {
         server.client.get(server.url(path)).basic_auth("ann", Some("ann's secret")).send().await.unwrap().status()
     };
-    while ann(&format!("/api/profiles/{}", id(1))).await != 200 {
-        tokio::task::yield_now().await;
-    }
+    until("the first one is stored", async || (ann(&format!("/api/profiles/{}", id(1))).await == 200).then_some(()))
+        .await;
     remove_user(&folder.path().join("users"), "agent-1").unwrap();
     reload(&server, &config);
     stream.write_all(&frames[1]).await.unwrap();
@@ -450,16 +448,17 @@ async fn held_heartbeats_are_bounded_and_end_with_the_server() {
         // The other one may be there at the same moment.
         while until_sent(&first, &held).await.next_seconds > 0 {}
     };
-    let both = tokio::time::timeout(PATIENCE / 3, async { tokio::join!(hold, stopped) });
+    let both = tokio::time::timeout(PATIENCE, async { tokio::join!(hold, stopped) });
     both.await.expect("a newer heartbeat ends an older one");
 
     let server = TestServer::start(quiet()).await;
     let url = server.url("/api/hosts/heartbeat");
     let request = server.client.post(&url).body(serde_json::to_vec(&held).unwrap());
     let held = tokio::spawn(request.send());
-    while server.json("/api/nodes").await.as_array().unwrap().len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    until("the heartbeat is held", async || {
+        (server.json("/api/nodes").await.as_array().unwrap().len() >= 2).then_some(())
+    })
+    .await;
     server.stop().await;
     assert_eq!(held.await.unwrap().unwrap().status(), 200);
 }

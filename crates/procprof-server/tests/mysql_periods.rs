@@ -2,7 +2,7 @@
 //! captures on request. The tests add up themselves what they push.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Row};
@@ -14,13 +14,12 @@ use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::harness::{LEASE, TestServer, archive, keep_from_compacting, options, parsed};
+use crate::archive::wait_for;
+use crate::harness::{LEASE, TestServer, archive, keep_from_compacting, options, parsed, until};
 
 /// 2023-11-14 22:13:20 UTC.
 const START: i64 = 1_700_000_000;
 const SECOND: i64 = 1_000_000_000;
-/// How long anything may take that takes moments.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Three nodes, two of them with a label; the configuration of an archive if there is one.
 fn config(has_archive: bool) -> Config {
@@ -371,11 +370,7 @@ async fn the_archive_answers_for_what_is_gone_and_gaps_are_told() {
     keep_from_compacting(&archive(data.path()));
     let often = Rhythm::Every(Duration::from_secs(1));
     let archiving = server(config(true), often, data).await;
-    let begun = Instant::now();
-    while !archiving.text("/metrics").await.contains("procprof_archived_profiles_total 16") {
-        assert!(begun.elapsed() < PATIENCE, "not archived");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    wait_for(&archiving, 16.0).await;
     let server_of = async |data| server(config(true), never, data).await;
     let server = server_of(archiving.stop().await).await;
     for made in new {
@@ -477,11 +472,7 @@ async fn timelines_are_the_same_after_compaction() {
     for made in an_hour() {
         ids.push(made.push(&filled).await);
     }
-    let begun = Instant::now();
-    while !filled.text("/metrics").await.contains("procprof_archived_profiles_total 24") {
-        assert!(begun.elapsed() < PATIENCE, "not archived");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    wait_for(&filled, 24.0).await;
     for id in &ids {
         assert_eq!(filled.status(Method::DELETE, &format!("/api/profiles/{id}")).await, 204);
     }
@@ -604,18 +595,11 @@ async fn captures_are_those_of_the_api() {
         found.concat()
     };
     let long = ask("procprof", 300).await;
-    let begun = Instant::now();
-    while state(&mut client, &long).await != "running" {
-        assert!(begun.elapsed() < PATIENCE);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("the first runs", async || (state(&mut client, &long).await == "running").then_some(())).await;
     // One of another length waits for it; nothing listens where the other node is.
     let (waiting, failed) = (ask("procprof", 1).await, ask("db", 1).await);
     server.ended(&failed).await;
-    while state(&mut client, &waiting).await != "waiting" {
-        assert!(begun.elapsed() < PATIENCE);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("the second waits", async || (state(&mut client, &waiting).await == "waiting").then_some(())).await;
     let same = async |client: &mut Conn| {
         let listed = server.json("/api/captures").await;
         let text = |value: &serde_json::Value| match value {

@@ -7,7 +7,7 @@ use procprof_profile::{Nanos, ProfileBuilder};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 
-use crate::harness::{TestServer, cpu_profile, parsed, quiet};
+use crate::harness::{TestServer, cpu_profile, parsed, quiet, until};
 
 /// The text of a piece of HTML that begins within a tag.
 fn words(html: &str) -> String {
@@ -561,11 +561,11 @@ async fn the_newest_errors_stand_beside_the_list_and_all_on_a_page_of_their_own(
     let mut config = quiet();
     config.sys_log_dir = Some(logs.path().to_owned());
     let server = TestServer::start(config).await;
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while server.json("/api/errors?node=imported&limit=1000").await["errors"].as_array().unwrap().len() < 120 {
-        assert!(std::time::Instant::now() < until);
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+    until("120 errors", async || {
+        let page = server.json("/api/errors?node=imported&limit=1000").await;
+        (page["errors"].as_array().unwrap().len() >= 120).then_some(())
+    })
+    .await;
     let rows = |page: &str| page.matches("class=\"reason\"").count();
     let list = server.text("/proc_profile?node=imported").await;
     let all = list
@@ -668,7 +668,7 @@ async fn pages_made_elsewhere_are_shown_sandboxed_by_their_content() {
     let mut config = quiet();
     config.sys_log_dir = Some(logs.path().to_owned());
     let server = TestServer::start(config).await;
-    let rows = server.profiles("node=imported", 2, std::time::Duration::from_secs(10)).await;
+    let rows = server.profiles("node=imported", 2).await;
     let media = async |row: &serde_json::Value| {
         let path = format!("/proc_profile/file?filename={}&node=imported", row["file_name"].as_str().unwrap());
         let response = server.get(&path).await;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::OnceLock;
 
 /// A running server that printed `port N`.
 pub(crate) struct Running {
@@ -47,28 +47,30 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-static ONE_BUILD: Mutex<()> = Mutex::new(());
-
 /// The replay is an example of the crate that collects; it is built when it is not there yet.
-pub(crate) fn replay() -> PathBuf {
-    let _guard = ONE_BUILD.lock().unwrap();
-    let tests = std::env::current_exe().unwrap();
-    let path = tests.parent().unwrap().parent().unwrap().join("examples/brpc_replay");
-    if !path.exists() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "-p", "procprof-collect", "--example", "brpc_replay"]).current_dir(repository());
-        assert!(build.status().unwrap().success(), "{build:?}");
-    }
-    path
+pub(crate) fn replay() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let tests = std::env::current_exe().unwrap();
+        let path = tests.parent().unwrap().parent().unwrap().join("examples/brpc_replay");
+        if !path.exists() {
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "-p", "procprof-collect", "--example", "brpc_replay"]).current_dir(repository());
+            assert!(build.status().unwrap().success(), "{build:?}");
+        }
+        path
+    })
 }
 
-fn go_server() -> PathBuf {
-    let _guard = ONE_BUILD.lock().unwrap();
-    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-pprof-server");
-    let mut build = Command::new("go");
-    build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(repository().join("testdata/go/pprof-server"));
-    let status =
-        build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
-    assert!(status.success(), "{build:?}");
-    binary
+fn go_server() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-pprof-server");
+        let mut build = Command::new("go");
+        build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(repository().join("testdata/go/pprof-server"));
+        let status =
+            build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
+        assert!(status.success(), "{build:?}");
+        binary
+    })
 }

@@ -1,13 +1,11 @@
 //! Connections of raw bytes, for what no proper client does: it sends nothing more, reads nothing, or sends it twice.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longest wait for anything that must happen; nothing is measured by it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+use crate::harness::PATIENCE;
 
 /// The server's answer to these bytes until it closes the connection.
 pub(crate) async fn exchange(address: SocketAddr, bytes: &[u8]) -> String {

@@ -1,12 +1,11 @@
 //! Starting, refusing to start, reloading, stopping.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
 use procprof_server::auth::{Methods, UserRole, add_user};
 use procprof_server::{Config, Server};
 
-use crate::harness::{TestServer, cpu_profile, options, parsed, quiet};
+use crate::harness::{PATIENCE, TestServer, cpu_profile, options, parsed, quiet, until};
 
 async fn refusal(config: Config, address: &str, explicit: bool) -> String {
     let data = tempfile::tempdir().unwrap();
@@ -44,7 +43,7 @@ async fn an_address_others_can_reach_needs_users_and_tls() {
     let mut insecure = options(quiet(), data.path().to_owned());
     (insecure.http, insecure.insecure) = ("0.0.0.0:0".parse().unwrap(), true);
     let handle = Server::start(insecure).await.unwrap();
-    assert!(handle.stop(Duration::from_secs(5)).await);
+    assert!(handle.stop(PATIENCE).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +63,7 @@ async fn a_taken_port_names_its_holder_or_is_left_for_the_next() {
     (next.http, next.http_explicit) = (server.address, false);
     let handle = Server::start(next).await.unwrap();
     assert!(handle.addr().port() > server.address.port());
-    handle.stop(Duration::from_secs(5)).await;
+    handle.stop(PATIENCE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,18 +83,17 @@ async fn others_on_the_machine_cannot_read_what_the_server_writes() {
     let handle = Server::start(options(config, data.clone())).await.unwrap();
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&data) & 0o027, mode(&data.join("nodes.json")) & 0o137), (0, 0));
-    assert!(handle.stop(Duration::from_secs(5)).await);
+    assert!(handle.stop(PATIENCE).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_gives_captures_up_and_leaves_nothing_half_written() {
     let server = TestServer::start(quiet()).await;
     let stored = server.push("cpu", cpu_profile(1_700_000_000)).await;
-    let body = serde_json::json!({ "node": "procprof", "type": "cpu", "seconds": 60 });
+    // Longer than the stop may take.
+    let body = serde_json::json!({ "node": "procprof", "type": "cpu", "seconds": 300 });
     assert_eq!(server.post("/api/captures", body).await.0, 202);
-    let began = Instant::now();
     let data = server.stop().await;
-    assert!(began.elapsed() < Duration::from_secs(5));
     let folder = data.path().join("profiles/1");
     let files: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -143,9 +141,9 @@ async fn files_in_the_log_folder_are_taken_over_once() {
     let mut config = quiet();
     config.sys_log_dir = Some(logs.path().to_owned());
     let server = TestServer::start(config.clone()).await;
-    let rows = server.profiles("node=imported", 1, Duration::from_secs(10)).await;
+    let rows = server.profiles("node=imported", 1).await;
     assert_eq!((rows.len(), rows[0]["trigger"].as_str()), (1, Some("import")));
-    let refused = server.error("imported", Duration::from_secs(10)).await;
+    let refused = server.error("imported").await;
     assert!(refused["message"].as_str().unwrap().starts_with("contention-profile-"), "{refused}");
     // What is gone stays gone, what was refused is not refused again, and what is new is taken over.
     assert_eq!(
@@ -155,7 +153,7 @@ async fn files_in_the_log_folder_are_taken_over_once() {
     let data = server.stop().await;
     std::fs::write(folder.join("cpu-profile-20251120-130000-pprof.gz"), cpu_profile(1_763_643_600)).unwrap();
     let again = TestServer::in_folder(config.clone(), data).await;
-    let rows = again.profiles("node=imported", 1, Duration::from_secs(10)).await;
+    let rows = again.profiles("node=imported", 1).await;
     assert_eq!((rows.len(), rows[0]["start"].as_str()), (1, Some("2025-11-20T13:00:00.000Z")), "{rows:?}");
     assert_eq!(again.json("/api/errors?node=imported").await["errors"].as_array().unwrap().len(), 1);
 
@@ -163,7 +161,7 @@ async fn files_in_the_log_folder_are_taken_over_once() {
     let data = again.stop().await;
     std::fs::write(data.path().join("taken-over.json"), "{").unwrap();
     let third = TestServer::in_folder(config, data).await;
-    assert_eq!(third.profiles("node=imported", 2, Duration::from_secs(10)).await.len(), 2);
+    assert_eq!(third.profiles("node=imported", 2).await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,15 +176,10 @@ async fn retention_runs_by_itself() {
         server.push("cpu", cpu_profile(now - days * 86_400)).await;
     }
     let newest = server.push("heap", cpu_profile(now)).await;
-    let until = Instant::now() + Duration::from_secs(10);
-    loop {
-        let left = server.json("/api/profiles").await["profiles"].as_array().unwrap().len();
-        if left == 2 {
-            break;
-        }
-        assert!(Instant::now() < until, "{left} profiles left");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until("two profiles are left", async || {
+        (server.json("/api/profiles").await["profiles"].as_array().unwrap().len() == 2).then_some(())
+    })
+    .await;
     let state = server.json("/api/retention").await;
     assert_eq!((state["profiles"].as_u64(), state["days"].as_u64()), (Some(2), Some(1)));
     assert_eq!(server.get(&format!("/api/profiles/{}", newest["id"].as_str().unwrap())).await.status(), 200);
@@ -217,11 +210,8 @@ async fn a_clock_set_ahead_deletes_nothing() {
     let server = TestServer::in_folder(config, data).await;
     let newest = server.push("heap", cpu_profile(jiff::Timestamp::now().as_second())).await;
     let run = async || server.json("/api/retention").await["last_run"].as_str().map(str::to_owned);
-    let (until, first) = (Instant::now() + Duration::from_secs(30), run().await);
-    while run().await == first {
-        assert!(Instant::now() < until, "retention does not run");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let first = run().await;
+    until("retention runs", async || (run().await != first).then_some(())).await;
     let left = server.json("/api/profiles").await["profiles"].as_array().unwrap().len();
     assert_eq!(left, 4, "a jump of the clock deletes nothing");
     assert_eq!(server.json("/api/retention").await["last_deleted"], 0);

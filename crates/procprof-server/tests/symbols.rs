@@ -2,7 +2,6 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use procprof_archive::{Archive, ObjectFolder, ReadLimits, Selection};
 use procprof_process::BuildId;
@@ -16,8 +15,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::agree;
-use crate::archive::{PATIENCE, metric, wait_for};
-use crate::harness::{TestServer, options, quiet};
+use crate::archive::{wait_for, wait_until};
+use crate::harness::{TestServer, options, quiet, until};
 
 const SOURCE: &str = "\
 __attribute__((noinline)) int cold(int x) { return x * 3 + 1; }
@@ -213,11 +212,7 @@ async fn archived_frames_get_names_when_their_day_is_compacted() {
     let more = tempfile::tempdir().unwrap();
     let options = options(archiving(), data.path().to_owned());
     let server = TestServer::around(Server::start(options).await.unwrap(), more);
-    let start = Instant::now();
-    while metric(&server, "procprof_archive_compacted_parts_total").await != Some(1.0) {
-        assert!(start.elapsed() < PATIENCE, "{}", server.text("/metrics").await);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    wait_until(&server, "procprof_archive_compacted_parts_total", |parts| parts == 1.0).await;
     server.stop().await;
     assert_eq!(functions(), ["cold", "hot", "named_already"]);
     let part = archive().parts().unwrap().whole.into_keys().next().unwrap();
@@ -312,11 +307,7 @@ async fn lie_about_the_length(server: &TestServer, index: &[u8]) {
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(index).await.unwrap();
     drop(stream);
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while !kept(server).is_empty() {
-        assert!(std::time::Instant::now() < until, "{:?}", kept(server));
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until("it is forgotten", async || kept(server).is_empty().then_some(())).await;
 }
 
 trait TakeWhileBytes: Sized {

@@ -4,9 +4,11 @@
 //! The order of rows counts where a statement has one. What both refuse is the same.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, Row, Value};
@@ -15,44 +17,46 @@ use procprof_profile::ProfileBuilder;
 use procprof_profile::format::pprof::encode_gzip;
 use reqwest::Method;
 
-use crate::harness::{TestServer, parsed};
+use crate::harness::{PATIENCE, TestServer, parsed};
 use crate::mysql_select::start;
 
 /// A private server that ends with the test.
 struct MariaDb {
     child: Child,
     folder: tempfile::TempDir,
+    data: File,
 }
 
 impl MariaDb {
     fn start() -> MariaDb {
         let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        std::fs::create_dir(path("data")).unwrap();
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).unwrap();
         let child = Command::new("/usr/sbin/mariadbd")
             .args(["--no-defaults", "--user=root", "--skip-grant-tables", "--skip-networking", "--skip-log-bin"])
             .args(["--skip-innodb", "--default-storage-engine=Aria", "--default-time-zone=+00:00", "--console"])
             .arg("--lower-case-table-names=1")
             .args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"])
-            .args([
-                format!("--datadir={}", path("data")),
-                format!("--socket={}", path("socket")),
-                format!("--pid-file={}", path("pid")),
-            ])
+            // It has the system's time zone as a variable.
+            .env("TZ", "UTC")
+            // Both are in its data folder: the path of a socket has 107 bytes at most.
+            .args(["--socket=socket", "--pid-file=pid"])
+            .arg(format!("--datadir={}", data.display()))
             .stdout(Stdio::null())
-            .stderr(std::fs::File::create(path("log")).unwrap())
+            .stderr(File::create(folder.path().join("log")).unwrap())
             .spawn()
             .expect("mariadbd: install mariadb-server-core");
-        MariaDb { child, folder }
+        MariaDb { child, data: File::open(data).unwrap(), folder }
     }
 
     async fn connect(&mut self) -> Conn {
-        let socket = self.folder.path().join("socket");
+        let socket = format!("/proc/self/fd/{}/socket", self.data.as_raw_fd());
+        let start = Instant::now();
         loop {
-            let options = OptsBuilder::default().socket(Some(socket.display().to_string())).user(Some("root"));
+            let options = OptsBuilder::default().socket(Some(socket.clone())).user(Some("root"));
             match Conn::new(options).await {
                 Ok(client) => return client,
-                Err(_) if self.child.try_wait().unwrap().is_none() => {
+                Err(_) if self.child.try_wait().unwrap().is_none() && start.elapsed() < PATIENCE => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 Err(error) => {

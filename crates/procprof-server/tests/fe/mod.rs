@@ -6,12 +6,11 @@ mod replay;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use procprof_server::auth::{Methods, UserRole, add_user};
 use procprof_server::{Config, Server, ServerOptions, SqlAddress, SqlLogin};
 
-use crate::harness::{TestServer, options, parsed, quiet};
+use crate::harness::{TestServer, options, parsed, quiet, until};
 use crate::mysql_select::{refusal, rows, start};
 use backend::Switch;
 use replay::{Replay, Reply};
@@ -60,13 +59,8 @@ fn script(on: &str, call: &str) -> String {
 
 /// Waits until the first node of a cluster has been discovered.
 async fn discovered(server: &TestServer) {
-    for _ in 0..200 {
-        if rows(server, "SELECT COUNT(*) FROM nodes WHERE cluster = 'prod' AND past = 0").await != "COUNT(*)\n0" {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("no node of the cluster was discovered");
+    let count = "SELECT COUNT(*) FROM nodes WHERE cluster = 'prod' AND past = 0";
+    until("a node of the cluster", async || (rows(server, count).await != "COUNT(*)\n0").then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,6 +193,7 @@ async fn a_frontends_failure_is_reported() {
         _ => Reply::Silence,
     });
     let server = start(querying(silent.port, "seconds_max = 1")).await;
+    discovered(&server).await;
     let late = refusal(&server, &script("10001", "has_enable()")).await;
     assert!(late.contains("ERROR 3024") && late.contains("of cluster prod: no answer within 1 s"), "{late}");
     server.stop().await;
