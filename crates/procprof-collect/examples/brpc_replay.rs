@@ -2,10 +2,10 @@
 //! matters.
 //!
 //! `brpc_replay [--port N] [--recorded DIR | --live]` binds 127.0.0.1 (port 0 by default), prints `port N` on standard
-//! output, `sampling` when the first profile is begun, and serves until it is ended. With `--recorded` the profiles are the files `cpu.gperftools`,
-//! `contention.brpc` and `heap.jemalloc` of a folder. With `--live` they name functions of this very process (`hot_70`,
-//! `hot_30`, `slow_lock`, `grow_heap`) at their real addresses and end in its real maps, so that a reader on this host
-//! can resolve them.
+//! output, `sampling` when the first profile is begun, and serves until it is ended. With `--recorded` the profiles are
+//! the files `cpu.gperftools`, `contention.brpc` and `heap.jemalloc` of a folder. With `--live` they name functions of
+//! this very process (`hot_70`, `hot_30`, `slow_lock`, `grow_heap`) at their real addresses and end in its real maps,
+//! so that a reader on this host can resolve them.
 //!
 //! brpc's rules: `profile` and `contention` need `seconds=N`, else HTTP 400 and `[E22]…`; a second one at the same time
 //! gets HTTP 500 and `[E11]Another profiler is running, try again later`; an unknown path is HTTP 404 and
