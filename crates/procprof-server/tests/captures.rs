@@ -104,7 +104,8 @@ impl Held {
 
     async fn server(&self) -> TestServer {
         TestServer::start(parsed(&format!(
-            "self_interval_seconds = 3600\nproc_profile_cpu_enable = false\n[[node]]\nname = \"held\"\nkind = \"pprof\"\n\
+            "self_interval_seconds = 3600\nproc_profile_cpu_enable = false\n\
+             [[node]]\nname = \"held\"\nkind = \"pprof\"\n\
              urls = {{ cpu = \"http://127.0.0.1:{}/cpu\" }}\nschedule.cpu = {{ on = false }}\n",
             self.port
         )))
