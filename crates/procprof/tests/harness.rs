@@ -1,9 +1,10 @@
 //! A `procprof serve` of its own for a test: its process, its data, its address.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,8 +16,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// The built command.
 pub(crate) fn procprof() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_procprof"));
-    command.env("PROCPROF_CACHE_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"));
+    command.env("PROCPROF_CACHE_DIR", cache());
     command
+}
+
+/// The folder of what was read of programs, which all tests use.
+pub(crate) fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
 /// A running server; killed when dropped.
@@ -24,7 +30,7 @@ pub(crate) struct Server {
     child: Child,
     /// `http://127.0.0.1:PORT`.
     pub(crate) base: String,
-    log: mpsc::Receiver<String>,
+    log: Mutex<mpsc::Receiver<String>>,
 }
 
 impl Server {
@@ -34,7 +40,7 @@ impl Server {
         command.args(["serve", "--http", "127.0.0.1:0", "--data"]).arg(data).args(arguments);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("procprof starts");
         let (sender, receiver) = mpsc::channel();
-        let mut server = Server { child, base: String::new(), log: receiver };
+        let mut server = Server { child, base: String::new(), log: Mutex::new(receiver) };
         let stderr = server.child.stderr.take().expect("its log is piped");
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
@@ -44,7 +50,7 @@ impl Server {
         });
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
-            let Ok(line) = server.log.recv_timeout(PATIENCE) else { break };
+            let Ok(line) = server.next_line() else { break };
             let Some((_, url)) = line.split_once("open http") else { continue };
             let Some((scheme, address)) = url.split_once("://") else { continue };
             server.base = format!("http{scheme}://{}", address.split('/').next().unwrap_or(address));
@@ -53,9 +59,14 @@ impl Server {
         panic!("the server did not start");
     }
 
+    /// The next line of its log.
+    fn next_line(&self) -> Result<String, mpsc::RecvTimeoutError> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(PATIENCE)
+    }
+
     /// The port of its SQL listener, from the next line of its log.
     pub(crate) fn sql_port(&self) -> u16 {
-        let line = self.log.recv_timeout(PATIENCE).expect("a line of the log");
+        let line = self.next_line().expect("a line of the log");
         let (_, rest) = line.split_once("SQL at 127.0.0.1:").unwrap_or_else(|| panic!("no SQL door: {line}"));
         rest.split(':').next().and_then(|port| port.parse().ok()).expect("a port")
     }
@@ -64,7 +75,7 @@ impl Server {
     pub(crate) fn log_until(&self, text: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
-            let line = self.log.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {text:?} in the log: {lines:#?}"));
+            let line = self.next_line().unwrap_or_else(|_| panic!("no {text:?} in the log: {lines:#?}"));
             let is_last = line.contains(text);
             lines.push(line);
             if is_last {
@@ -78,7 +89,7 @@ impl Server {
         signal(self.pid(), "TERM");
         let mut lines = Vec::new();
         loop {
-            match self.log.recv_timeout(PATIENCE) {
+            match self.next_line() {
                 Ok(line) => lines.push(line),
                 // Its end closes the pipe, a moment before it can be reaped.
                 Err(mpsc::RecvTimeoutError::Disconnected) => return (self.child.wait().expect("reap"), lines),
@@ -162,7 +173,7 @@ pub(crate) fn signal(pid: u32, name: &str) {
 /// Status and body of a request by curl.
 pub(crate) fn curl(arguments: &[&str]) -> (u16, Vec<u8>) {
     let output =
-        Command::new("curl").args(["-sS", "--max-time", "60", "-w", "\n%{http_code}"]).args(arguments).output();
+        Command::new("curl").args(["-sS", "--max-time", "300", "-w", "\n%{http_code}"]).args(arguments).output();
     let output = output.expect("this test needs curl");
     let end = output.stdout.iter().rposition(|byte| *byte == b'\n').unwrap_or_default();
     let status = String::from_utf8_lossy(&output.stdout[end..]).trim().parse().unwrap_or_default();
@@ -191,6 +202,62 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 /// A folder for a test's data.
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
+}
+
+/// A folder for what the tests of this process share, without links in its path. It stays until the next run, which
+/// removes those of processes that have ended.
+pub(crate) fn shared_folder() -> &'static Path {
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
+        std::fs::create_dir_all(&all).expect("a folder for all processes");
+        for entry in std::fs::read_dir(&all).expect("its entries").map_while(Result::ok) {
+            if !Path::new("/proc").join(entry.file_name()).exists() {
+                // Another test process may remove it, too.
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+        let own = all.canonicalize().expect("its path").join(std::process::id().to_string());
+        // A process that had this number before may have left it.
+        let _ = std::fs::remove_dir_all(&own);
+        std::fs::create_dir(&own).expect("a folder of this process");
+        own
+    });
+    &FOLDER
+}
+
+/// Has the kernel end a process that is busy until it is ended, should this test end without doing that. Only for
+/// processes that no other test uses.
+pub(crate) fn ending_with_test(command: &mut Command) -> &mut Command {
+    let bind = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
+    // SAFETY: it is a system call alone, which is allowed between fork and exec.
+    unsafe { command.pre_exec(bind) }
+}
+
+/// The only port that a process listens at, once it does.
+pub(crate) fn listening_port(pid: u32) -> u16 {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors");
+        let targets = descriptors.map_while(Result::ok).filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        let sockets: Vec<String> = targets.map(|target| target.display().to_string()).collect();
+        let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).expect("its sockets");
+        let port = table.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_own = words.get(3) == Some(&"0A") && sockets.contains(&format!("socket:[{}]", words[9]));
+            is_own.then(|| u16::from_str_radix(words[1].rsplit(':').next()?, 16).ok()).flatten()
+        });
+        if let Some(port) = port {
+            return port;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("process {pid} listens nowhere");
+}
+
+/// Copies a folder with all that is in it.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    let status = Command::new("cp").args(["-a", "--reflink=auto", "-T"]).args([from, to]).status().expect("cp runs");
+    assert!(status.success(), "cp -a {} {}", from.display(), to.display());
 }
 
 /// A small file system in memory; unmounted when dropped.
