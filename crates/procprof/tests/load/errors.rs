@@ -6,7 +6,7 @@ use std::path::Path;
 use procprof_archive::Table;
 
 use super::mariadb::{MariaDb, PASSWORD};
-use super::{check_same, command, document, fails, load, made, opened, target, write_texts};
+use super::{check_same, command, document, fails, load, opened, target, write, write_texts};
 use crate::harness::{folder, text};
 
 #[test]
@@ -93,7 +93,7 @@ fn any_text_comes_back_as_it_was() {
 fn what_is_wrong_is_named() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    made::write(&archive);
+    write(&archive);
     let mut server = MariaDb::start();
     let mut client = server.client("profiles");
     let target = target(server.address());

@@ -7,7 +7,7 @@ use procprof_archive::Table;
 
 use super::mariadb::{Client, MariaDb};
 use super::proxy::Proxy;
-use super::{check_same, compact, load, made, start, target};
+use super::{check_same, compact, load, start, target, write};
 use crate::harness::{PATIENCE, folder, text};
 
 /// The bytes that a load of the whole archive sends.
@@ -51,7 +51,7 @@ fn kill_at(archive: &Path, server: &MariaDb, client: &mut Client, bytes: u64) ->
 fn a_killed_load_is_repaired_by_the_next() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    made::write(&archive);
+    write(&archive);
     let mut server = MariaDb::start();
     let mut client = server.client("profiles");
     let whole = bytes_sent(&archive, &server, &mut client);
@@ -76,7 +76,7 @@ fn a_killed_load_is_repaired_by_the_next() {
 fn a_killed_load_is_repaired_where_there_are_no_transactions() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    made::write(&archive);
+    write(&archive);
     let mut server = MariaDb::start();
     let mut client = server.client("profiles");
     let whole = bytes_sent(&archive, &server, &mut client);
@@ -108,7 +108,7 @@ fn a_killed_load_is_repaired_where_there_are_no_transactions() {
 fn loads_wait_for_one_another_and_follow_compaction() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    made::write(&archive);
+    write(&archive);
     let mut server = MariaDb::start();
     let mut client = server.client("profiles");
     let proxy = Proxy::start(server.address(), bytes_sent(&archive, &server, &mut client) / 2);

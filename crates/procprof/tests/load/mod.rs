@@ -15,9 +15,9 @@ mod proxy;
 mod stand_in;
 mod starrocks;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use procprof_archive::{
     Archive, Cell, CompactLimits, Hour, Identity, ObjectFolder, Part, PartLimits, PartWriter, ReadLimits, Table, Writer,
@@ -26,7 +26,7 @@ use procprof_profile::{Nanos, ProfileBuilder, ProfileId, ProfileType};
 
 use self::made::Made;
 use self::mariadb::{Client, MariaDb, PASSWORD};
-use crate::harness::{folder, procprof, text};
+use crate::harness::{copy_folder, folder, procprof, shared_folder, text};
 
 /// A moment after the days of all profiles here.
 const LATER: Nanos = Nanos(1_796_000_000 * 1_000_000_000);
@@ -56,6 +56,17 @@ fn fails(output: &Output) -> String {
 
 fn opened(archive: &Path) -> Archive {
     Archive::new(Arc::new(ObjectFolder::open(archive).unwrap()), ReadLimits::default())
+}
+
+/// Writes an archive of several days; returns its profiles.
+fn write(archive: &Path) -> &'static [Made] {
+    static WRITTEN: LazyLock<(PathBuf, Vec<Made>)> = LazyLock::new(|| {
+        let path = shared_folder().join("archive");
+        let made = made::write(&path);
+        (path, made)
+    });
+    copy_folder(&WRITTEN.0, archive);
+    &WRITTEN.1
 }
 
 /// Merges the days of an archive; the replaced files are gone then.
@@ -146,7 +157,7 @@ fn check_statements(client: &mut Client, made: &[Made]) {
 fn mariadb_has_the_archive_and_finds_the_same() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    let made = made::write(&archive);
+    let made = write(&archive);
     let mut server = MariaDb::start();
     let mut client = server.client("profiles");
     let parts = opened(&archive).parts().unwrap().whole.len();
@@ -157,7 +168,7 @@ fn mariadb_has_the_archive_and_finds_the_same() {
     let analyzed = "SELECT table_name FROM mysql.innodb_table_stats WHERE database_name = 'profiles' AND n_rows > 0";
     assert_eq!(client.rows(analyzed).len(), 6, "tables without statistics");
     document::read("mariadb", "").views.iter().for_each(|view| client.run(view));
-    check_statements(&mut client, &made);
+    check_statements(&mut client, made);
     let again = load(&archive, &server);
     assert!(
         again.starts_with(&format!("0 parts with 0 rows loaded in 0 bytes, 0 removed, {parts} already there; ")),
@@ -171,7 +182,7 @@ fn mariadb_has_the_archive_and_finds_the_same() {
     assert!(compacted.starts_with("2 parts with "), "{compacted}");
     assert!(compacted.contains(&format!(" {parts} removed, 0 already there; ")), "{compacted}");
     check_same(&archive, &mut client);
-    check_statements(&mut client, &made);
+    check_statements(&mut client, made);
 
     // A part that another archive has is none of this one's.
     let other = folder.path().join("other");

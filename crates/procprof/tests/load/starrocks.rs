@@ -9,7 +9,7 @@ use procprof_archive::{Cell, Part, Table};
 use serde_json::Value;
 
 use super::stand_in::{Fault, StandIn};
-use super::{command, compact, fails, made, opened, start};
+use super::{command, compact, fails, opened, start, write};
 use crate::harness::{PATIENCE, folder, text};
 
 fn target(cluster: &StandIn) -> String {
@@ -80,7 +80,7 @@ fn check_same(archive: &Path, cluster: &StandIn) {
 fn rows_go_to_the_backend_that_the_frontend_names() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    made::write(&archive);
+    write(&archive);
     let cluster = StandIn::start();
     let parts = opened(&archive).parts().unwrap().whole.len();
     assert!(succeeds(&archive, &cluster).starts_with(&format!("{parts} parts with ")));
@@ -98,7 +98,7 @@ fn rows_go_to_the_backend_that_the_frontend_names() {
 fn a_load_whose_answer_was_lost_takes_place_once() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    made::write(&archive);
+    write(&archive);
     let cluster = StandIn::start();
     cluster.state.lock().unwrap().faults.extend([Fault::LostAnswer, Fault::LostAnswerWhileRunning]);
     succeeds(&archive, &cluster);
@@ -129,7 +129,7 @@ fn kill_in_third_part(archive: &Path, cluster: &StandIn) {
 fn a_killed_load_is_repaired_by_the_next() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    made::write(&archive);
+    write(&archive);
     let cluster = StandIn::start();
     kill_in_third_part(&archive, &cluster);
     assert!(succeeds(&archive, &cluster).contains(" 0 removed, 2 already there"));
@@ -146,7 +146,7 @@ fn a_killed_load_is_repaired_by_the_next() {
 fn what_a_load_leaves_out_is_an_error() {
     let folder = folder();
     let archive = folder.path().join("archive");
-    made::write(&archive);
+    write(&archive);
     let cluster = StandIn::start();
     let parts = opened(&archive).parts().unwrap().whole.len();
     let cases = [
