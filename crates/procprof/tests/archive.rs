@@ -169,6 +169,27 @@ fn parts_at_fault_are_made_anew() {
     assert_eq!((status, merged()), (Some(0), sum), "{done}");
 }
 
+/// Kills a process once the files of a folder have changed so many times; whether it ran until then.
+fn kill_after(command: &mut std::process::Command, folder: &Path, changes: u32) -> bool {
+    let mut process = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let (mut seen, mut before) = (0, files(folder));
+    let is_running = loop {
+        if seen >= changes {
+            break true;
+        }
+        if process.try_wait().unwrap().is_some() {
+            break false;
+        }
+        let after = files(folder);
+        seen += u32::from(after != before);
+        before = after;
+    };
+    // It may have ended by now.
+    let _ = process.kill();
+    process.wait().unwrap();
+    is_running
+}
+
 #[test]
 fn a_killed_compaction_changes_no_sum() {
     let folder = folder();
@@ -180,14 +201,19 @@ fn a_killed_compaction_changes_no_sum() {
     let compact = ["archive", "compact", "--grace-seconds", "0", "--lease-seconds", "1", &archive];
     let is_whole =
         |verified: &str| verified.starts_with(profiles) && verified.contains("3 compared with their files; 0 wrong\n");
-    // How far each comes depends on the machine; the tests of procprof-archive end it at each of its operations.
-    for milliseconds in (0..12).map(|turn| turn * 7) {
-        let mut killed = procprof().args(compact).stdout(std::process::Stdio::null()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
-        killed.kill().unwrap();
-        killed.wait().unwrap();
+    // The tests of procprof-archive end it at each of its operations.
+    for changes in [0, 1, 2, 4, 7, 11] {
+        while !kill_after(procprof().args(compact), Path::new(&archive), changes) {
+            // The lease of the last one has not ended, or there is nothing left to do.
+            let output = procprof().args(compact).output().unwrap();
+            if output.status.success() {
+                break;
+            }
+            assert!(text(&output).contains("has the lease for"), "{}", text(&output));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
         let verified = run(&["archive", "verify", "--data", &data, &archive]);
-        assert!(is_whole(&verified), "after {milliseconds} ms: {verified}");
+        assert!(is_whole(&verified), "after {changes} changes: {verified}");
     }
     // The lease of the last one ends; that of this one is long enough on any machine.
     let done = loop {

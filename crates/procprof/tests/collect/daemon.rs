@@ -1,12 +1,16 @@
 //! The daemon: one at a time, at a fixed rate, ended by a signal.
 
 use std::fs;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::replay::Replay;
 use super::{collect, files, text};
+use crate::harness::PATIENCE;
 
 /// A StarRocks home whose `be.conf` names the port and a round every 2 seconds.
 fn home(port: u16) -> tempfile::TempDir {
@@ -25,7 +29,7 @@ fn start(home: &Path) -> Output {
 fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !happened() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "no {what} in 20 s");
+        assert!(begun.elapsed() < PATIENCE, "no {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -60,11 +64,11 @@ fn collects_until_a_signal_ends_it() {
     let replay = Replay::live();
     let home = home(replay.port);
     let pid_file = home.path().join("bin/collect_be_profile.pid");
-    let begun = Instant::now();
+    // This waits until the terminal is given back.
     let first = start(home.path());
     assert!(first.status.success(), "{}", text(&first.stderr));
-    assert!(begun.elapsed() < Duration::from_secs(5), "the terminal waited for the daemon");
     let daemon = Daemon::from_pid_file(&pid_file);
+    assert!(Path::new("/proc").join(&daemon.pid).exists(), "the terminal waited for the daemon");
     let second = start(home.path());
     assert_eq!(second.status.code(), Some(1));
     assert!(text(&second.stderr).contains(&format!("already running (pid {}", daemon.pid)), "{}", text(&second.stderr));
@@ -76,9 +80,19 @@ fn collects_until_a_signal_ends_it() {
 
 #[test]
 fn a_backend_that_is_down_is_logged_once_and_so_is_its_return() {
-    let replay = Replay::live();
-    let home = home(replay.port);
-    drop(replay);
+    // Breaks off until the test has it answer.
+    let (listener, replay) = (TcpListener::bind("127.0.0.1:0").unwrap(), Replay::live());
+    let (attempts, is_up) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+    let home = home(listener.local_addr().unwrap().port());
+    let (counted, answers) = (Arc::clone(&attempts), Arc::clone(&is_up));
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            if answers.load(Ordering::SeqCst) {
+                forward(client, TcpStream::connect(("127.0.0.1", replay.port)).unwrap());
+            }
+        }
+    });
     // A pid file of a process that is long gone does not prevent a start.
     fs::create_dir(home.path().join("bin")).unwrap();
     let pid_file = home.path().join("bin/collect_be_profile.pid");
@@ -86,9 +100,24 @@ fn a_backend_that_is_down_is_logged_once_and_so_is_its_return() {
     assert!(start(home.path()).status.success());
     let daemon = Daemon::from_pid_file(&pid_file);
     let log = || fs::read_to_string(home.path().join("logs/collect_be_profile.log")).unwrap();
-    wait_for("error", || log().contains("Connection refused"));
-    std::thread::sleep(Duration::from_secs(5));
+    wait_for("error", || log().contains("ERROR: "));
+    let before = attempts.load(Ordering::SeqCst);
+    wait_for("two more attempts", || attempts.load(Ordering::SeqCst) >= before + 2);
+    assert!(files(&home.path().join("logs")).is_empty());
+    is_up.store(true, Ordering::SeqCst);
+    wait_for("return", || log().contains("cpu profile: works again after "));
     daemon.terminate();
     assert_eq!(log().matches("ERROR:").count(), 1, "{}", log());
-    assert!(files(&home.path().join("logs")).is_empty());
+}
+
+/// Copies between two connections until one ends.
+fn forward(client: TcpStream, server: TcpStream) {
+    let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    std::thread::spawn(move || drop(std::io::copy(&mut from_client, &mut to_server)));
+    let (mut from_server, mut to_client) = (server, client);
+    std::thread::spawn(move || {
+        // One of them may have gone.
+        let _ = std::io::copy(&mut from_server, &mut to_client);
+        let _ = to_client.shutdown(Shutdown::Both);
+    });
 }
