@@ -1,14 +1,16 @@
 //! Stored profiles stay stored: `kill -9`, a full disk, a deleted catalog.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use crate::harness::{Server, SmallDisk, files, folder, go_tool_pprof};
+use procprof_profile::format;
+
+use crate::harness::{PATIENCE, Server, SmallDisk, files, folder, go_tool_pprof};
 
 /// Rounds of `kill -9`; `PROCPROF_CRASH_ROUNDS` for more.
-fn rounds() -> u64 {
-    std::env::var("PROCPROF_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
+fn rounds() -> usize {
+    std::env::var("PROCPROF_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
 }
 
 fn ids(server: &Server) -> BTreeSet<String> {
@@ -23,25 +25,58 @@ fn assert_nothing_half_written(data: &Path) {
 
 #[test]
 fn killed_at_any_moment_it_loses_nothing_stored() {
-    let data = folder();
+    let (target_data, folder) = (folder(), folder());
+    let target = Server::start(target_data.path(), &["--set", "archive="]);
+    let config = folder.path().join("procprof.toml");
+    let node = |number: usize| {
+        format!(
+            "[[node]]\nname = \"t{number}\"\nkind = \"pprof\"\nhttp = \"{}\"\n\
+             schedule.cpu = {{ on = true, seconds = 1, every = 2 }}\nschedule.heap = {{ on = true, every = 1 }}\n",
+            target.base
+        )
+    };
+    std::fs::write(&config, (0..4).map(node).collect::<String>()).expect("write the configuration");
+    let (data, config) = (folder.path().join("data"), config.display().to_string());
+    let profiles = data.join("profiles");
     let mut known = BTreeSet::new();
-    let mut moment = 0x9e37_79b9_7f4a_7c15u64;
-    for _ in 0..rounds() {
-        let server = Server::start(data.path(), &["--demo", "--set", "self_interval_seconds=1"]);
+    for round in 0..rounds() {
+        let server = Server::start(&data, &["--config", &config, "--set", "self_interval_seconds=1"]);
         let listed = ids(&server);
         assert!(known.is_subset(&listed), "lost: {:?}", known.difference(&listed).collect::<Vec<_>>());
-        assert_nothing_half_written(data.path());
-        // A moment between 0.2 and 8.4 s after the start, another one each time.
-        moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        std::thread::sleep(Duration::from_millis(200 + (moment >> 51)));
-        known = ids(&server);
+        assert_nothing_half_written(&data);
+        // Files come and go all the time: so many changes later, another number each time.
+        wait_for_changes(&profiles, round * round);
+        if round % 2 == 0 {
+            known = ids(&server);
+        }
         server.kill();
     }
-    let server = Server::start(data.path(), &[]);
+    let server = Server::start(&data, &[]);
     assert!(known.is_subset(&ids(&server)));
     assert!(!known.is_empty(), "nothing was stored");
-    for path in files(&data.path().join("profiles")) {
+    let stored = files(&profiles);
+    for path in &stored {
+        let bytes = std::fs::read(path).expect("a profile");
+        format::decode(&bytes, &format::Limits::default())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+    for path in stored.iter().rev().take(3) {
         go_tool_pprof(&["-raw", &path.display().to_string()]);
+    }
+}
+
+/// Waits until the files of a folder have changed so many times; looks again and again, since some are there for a
+/// moment only.
+fn wait_for_changes(folder: &Path, changes: usize) {
+    let (begun, mut before) = (Instant::now(), BTreeSet::from_iter(files(folder)));
+    for number in 0..changes {
+        let mut after: BTreeSet<PathBuf> = before.clone();
+        while after == before {
+            assert!(begun.elapsed() < PATIENCE, "{number} changes in {}", folder.display());
+            std::thread::sleep(Duration::from_millis(1));
+            after = files(folder).into_iter().collect();
+        }
+        before = after;
     }
 }
 
