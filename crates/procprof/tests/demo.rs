@@ -1,6 +1,31 @@
 //! `serve --demo`: two busy processes, both with flame graphs.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tempfile::TempDir;
+
 use crate::harness::{Server, curl, files, folder, go_tool_pprof};
+
+/// A demo that tests share, which ends with the last of them.
+struct Demo {
+    server: Server,
+    data: TempDir,
+}
+
+impl Demo {
+    fn shared() -> Arc<Demo> {
+        static RUNNING: Mutex<Weak<Demo>> = Mutex::new(Weak::new());
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        running.upgrade().unwrap_or_else(|| {
+            let data = folder();
+            let demo = Arc::new(Demo { server: Server::start(data.path(), &["--demo"]), data });
+            *running = Arc::downgrade(&demo);
+            demo
+        })
+    }
+}
 
 /// CPU samples of a demo node's stored profiles in functions of that name, by the report's collapsed stacks.
 fn leaf_samples(server: &Server, id: &str, function: &str) -> u64 {
@@ -12,16 +37,10 @@ fn leaf_samples(server: &Server, id: &str, function: &str) -> u64 {
     leaf.map(|(_, count)| count.parse::<u64>().unwrap_or_default()).sum()
 }
 
-/// The same over all CPU profiles of the demo's backend.
-fn all_leaf_samples(server: &Server, function: &str) -> u64 {
-    let rows = server.profiles("node=10001&type=cpu");
-    rows.iter().map(|row| leaf_samples(server, row["id"].as_str().expect("an id"), function)).sum()
-}
-
 #[test]
 fn both_tabs_show_flame_graphs_of_known_work() {
-    let data = folder();
-    let server = Server::start(data.path(), &["--demo"]);
+    let demo = Demo::shared();
+    let Demo { server, data } = &*demo;
     for node in ["FE", "10001", "1"] {
         server.wait_for(&format!("a CPU profile of node {node}"), |server| {
             !server.profiles(&format!("node={node}&type=cpu")).is_empty()
@@ -33,20 +52,17 @@ fn both_tabs_show_flame_graphs_of_known_work() {
     server.wait_for("allocations and waits of the FE, a JVM", |server| {
         ["alloc", "contention"].iter().all(|kind| !server.profiles(&format!("node=FE&type={kind}")).is_empty())
     });
-    server.wait_for("archived profiles", |server| {
-        let (_, metrics) = server.get("/metrics");
-        let metrics = String::from_utf8_lossy(&metrics).into_owned();
-        metrics
-            .lines()
-            .any(|line| line.strip_prefix("procprof_archived_profiles_total ").is_some_and(|count| count != "0"))
-    });
     server.wait_for("a heap profile of the BE", |server| !server.profiles("node=10001&type=heap").is_empty());
-    let mut samples = [0; 2];
+    let mut samples: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     server.wait_for("200 samples in the known functions", |server| {
-        samples = ["hot_70", "hot_30"].map(|function| all_leaf_samples(server, function));
-        samples.iter().sum::<u64>() >= 200
+        for row in server.profiles("node=10001&type=cpu") {
+            let id = row["id"].as_str().expect("an id").to_owned();
+            let counted = |id: &String| ["hot_70", "hot_30"].map(|function| leaf_samples(server, id, function));
+            samples.entry(id).or_insert_with_key(counted);
+        }
+        samples.values().flatten().sum::<u64>() >= 200
     });
-    let [hot_70, hot_30] = samples.map(|count| count as f64);
+    let [hot_70, hot_30] = [0, 1].map(|column| samples.values().map(|counts| counts[column]).sum::<u64>() as f64);
     let total = hot_70 + hot_30;
     // Five standard deviations of a binomial with p = 0.7.
     let error = 5.0 * (0.7 * 0.3 / total).sqrt();
@@ -57,7 +73,11 @@ fn both_tabs_show_flame_graphs_of_known_work() {
         .filter(|path| path.to_string_lossy().ends_with("pprof.gz"))
         .collect();
     assert!(stored.len() >= 6, "{stored:?}");
-    for path in &stored {
+    // One of each type of each node.
+    let kind = |path: &std::path::PathBuf| path.display().to_string().split("-profile-").next().map(str::to_owned);
+    let kinds: BTreeMap<_, _> = stored.iter().map(|path| (kind(path), path)).collect();
+    assert!(kinds.len() >= 6, "{kinds:?}");
+    for path in kinds.values() {
         go_tool_pprof(&["-top", &path.display().to_string()]);
     }
     let name =
@@ -70,9 +90,22 @@ fn both_tabs_show_flame_graphs_of_known_work() {
 }
 
 #[test]
+#[ignore = "takes a minute: `cargo xtask soak long` runs it"]
+fn profiles_are_archived() {
+    let demo = Demo::shared();
+    demo.server.wait_for("archived profiles", |server| {
+        let (_, metrics) = server.get("/metrics");
+        let metrics = String::from_utf8_lossy(&metrics).into_owned();
+        metrics
+            .lines()
+            .any(|line| line.strip_prefix("procprof_archived_profiles_total ").is_some_and(|count| count != "0"))
+    });
+}
+
+#[test]
 fn contention_is_shown_by_who_waits_and_by_who_holds_the_lock() {
-    let data = folder();
-    let server = Server::start(data.path(), &["--demo"]);
+    let demo = Demo::shared();
+    let server = &demo.server;
     for (kind, function) in [("contention", "read_balance"), ("mutex", "post_batch")] {
         let query = format!("node=10001&type={kind}");
         server.wait_for(&format!("a {kind} profile of the BE"), |server| !server.profiles(&query).is_empty());
@@ -91,9 +124,19 @@ fn contention_is_shown_by_who_waits_and_by_who_holds_the_lock() {
 
 #[test]
 fn go_tool_pprof_reads_the_server_itself() {
-    let data = folder();
-    let server = Server::start(data.path(), &["--demo"]);
-    let top = go_tool_pprof(&["-top", &format!("{}/debug/pprof/profile?seconds=3", server.base)]);
+    let demo = Demo::shared();
+    let (server, is_done) = (&demo.server, AtomicBool::new(false));
+    let top = std::thread::scope(|scope| {
+        // It has something to do meanwhile.
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                server.get("/proc_profile?node=1");
+            }
+        });
+        let top = go_tool_pprof(&["-top", &format!("{}/debug/pprof/profile?seconds=3", server.base)]);
+        is_done.store(true, Ordering::Relaxed);
+        top
+    });
     assert!(top.contains("Type: cpu"), "{top}");
     assert!(top.contains("procprof") || top.contains("tokio"), "{top}");
 }
