@@ -1,7 +1,9 @@
 /* CPU time with a known split: hot_a takes 70 % and hot_b 30 % of what each thread uses, DEPTH calls below its start.
-   burn SECONDS [THREADS [CHILDREN]]: CPU seconds of each thread; children are forked and do the same.
+   burn SECONDS [THREADS [CHILDREN [REST]]]: CPU seconds of each thread; children are forked and do the same, and end
+   with their parent. After each round, which takes about 0.2 ms, a thread rests for REST microseconds.
    Prints the CPU time it has used, its children's included, in nanoseconds. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -13,6 +15,7 @@
 #define DEPTH 20
 
 static double seconds;
+static int rest;
 /* Rounds differ in length, so that samples at a steady rate do not find the same part of each. */
 static __thread unsigned long scale = 100;
 static volatile unsigned long sink;
@@ -42,6 +45,7 @@ static void *work(void *name) {
     while (used(CLOCK_THREAD_CPUTIME_ID) < seconds) {
         scale = 50 + (random = random * 1103515245 + 12345) / 65536 % 101;
         deep(DEPTH);
+        if (rest) usleep(rest);
     }
     return NULL;
 }
@@ -49,8 +53,14 @@ static void *work(void *name) {
 int main(int count, char **words) {
     seconds = count > 1 ? atof(words[1]) : 1;
     int threads = count > 2 ? atoi(words[2]) : 1, children = count > 3 ? atoi(words[3]) : 0;
+    rest = count > 4 ? atoi(words[4]) : 0;
     for (int i = 0; i < children; i++)
-        if (fork() == 0) { prctl(PR_SET_NAME, "child"); work(NULL); _exit(0); }
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            prctl(PR_SET_NAME, "child");
+            work(NULL);
+            _exit(0);
+        }
     pthread_t ids[64];
     for (int i = 1; i < threads && i < 64; i++) pthread_create(&ids[i], NULL, work, "worker");
     work(NULL);
