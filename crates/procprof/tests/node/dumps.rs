@@ -67,11 +67,9 @@ fn dumps_are_sent_once_as_profiles_of_their_process() {
     sparse.set_len(1 << 30).unwrap();
 
     let server = Server::start();
-    let port = free_port();
     let folders = format!("dumps = [\"auto\", \"{}\", \"/nowhere/dumps\"]", named.path().display());
-    let rule = format!(
-        "metrics = \"127.0.0.1:{port}\"\nprofile_others = false\n[[rule]]\nprocess = \"dumper-own\"\n{folders}\n"
-    );
+    let rule =
+        format!("metrics = \"127.0.0.1:0\"\nprofile_others = false\n[[rule]]\nprocess = \"dumper-own\"\n{folders}\n");
     let mut agent = Agent::start(&server, &rule);
     let file = |header: &PushedProfile| header.labels.get("file").cloned();
     let sent = |state: &State, name: &str| {
@@ -96,6 +94,7 @@ fn dumps_are_sent_once_as_profiles_of_their_process() {
     });
     assert!(hints.contains("1 dumps can't be read as profiles; the latest: broken.heap: "), "{hints}");
     assert!(hints.contains("dump folder: open /nowhere/dumps"), "{hints}");
+    let port = listening_port(agent.child.id());
     let (_, page) = crate::harness::curl(&[&format!("http://127.0.0.1:{port}/metrics")]);
     let page = String::from_utf8(page).unwrap();
     for row in ["dumps_unreadable_total 1", "dumps_skipped_total 2"] {
@@ -104,7 +103,8 @@ fn dumps_are_sent_once_as_profiles_of_their_process() {
 
     // An agent that is started again sends what is new alone; what the server has not answered for is sent again.
     let begun = Instant::now();
-    while agent.spooled() > 0 && begun.elapsed() < PATIENCE {
+    while agent.spooled() > 0 {
+        assert!(begun.elapsed() < PATIENCE, "profiles stay in the spool");
         std::thread::sleep(Duration::from_millis(5));
     }
     agent.kill_and_restart(&server);
