@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
-use crate::harness::text;
+use crate::harness::{shared_folder, text};
 
 /// How a client comes in.
 pub(crate) struct Login {
@@ -88,8 +89,23 @@ fn mysql2() -> Command {
 }
 
 fn connector_j() -> Command {
+    java("mysql-connector-j-9.5.0", "Client")
+}
+
+/// Runs a class with a driver.
+fn java(jar: &str, class: &str) -> Command {
+    static CLASSES: LazyLock<PathBuf> = LazyLock::new(|| {
+        let classes = shared_folder().join("classes");
+        let mut compiler = Command::new("javac");
+        let output = compiler.arg("-d").arg(&classes).args(["Client.java", "Several.java"].map(source)).output();
+        let output = output.expect("this test needs javac");
+        assert!(output.status.success(), "{}", text(&output));
+        classes
+    });
+    let path = format!("{}:{}", fetched(&format!("java/{jar}.jar")).display(), CLASSES.display());
     let mut command = Command::new("java");
-    command.arg("-cp").arg(fetched("java/mysql-connector-j-9.5.0.jar")).arg(source("Client.java"));
+    // They end before a better compiler would have been of use.
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &path, class]);
     command
 }
 
@@ -209,8 +225,8 @@ fn script(interpreter: &str, name: &str) -> Command {
 
 /// A driver of Java by the beginning of its URLs.
 fn driver(url: &str, jar: &str) -> Command {
-    let mut command = Command::new("java");
-    command.arg("-cp").arg(fetched(&format!("java/{jar}.jar"))).arg(source("Several.java")).args([url, jar]);
+    let mut command = java(jar, "Several");
+    command.args([url, jar]);
     command
 }
 

@@ -3,7 +3,8 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+
+use crate::harness::PATIENCE;
 
 /// Protocol 4.1, method by name, rows that end in an OK packet.
 const CAPABILITIES: u32 = 1 << 9 | 1 << 15 | 1 << 19 | 1 << 24;
@@ -22,7 +23,7 @@ pub(crate) struct Raw(BufReader<TcpStream>);
 impl Raw {
     pub(crate) fn connect(port: u16) -> Raw {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
-        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a time limit");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
         stream.set_nodelay(true).expect("an option");
         let mut raw = Raw(BufReader::new(stream));
         let greeting = raw.packet().expect("a greeting");

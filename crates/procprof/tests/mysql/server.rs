@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -32,6 +33,17 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
+    /// A demo with users and TLS for tests that change nothing there; it ends with the last of them.
+    pub(crate) fn shared() -> Arc<Sql> {
+        static RUNNING: Mutex<Weak<Sql>> = Mutex::new(Weak::new());
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        running.upgrade().unwrap_or_else(|| {
+            let sql = Arc::new(Sql::start(Authentication::Tls));
+            *running = Arc::downgrade(&sql);
+            sql
+        })
+    }
+
     pub(crate) fn start(authentication: Authentication) -> Sql {
         let folder = folder();
         let mut arguments = vec!["--mysql".to_owned(), "127.0.0.1:0".to_owned()];
