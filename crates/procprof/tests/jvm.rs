@@ -1,13 +1,24 @@
 //! Java processes, recorded by `procprof collect --pid` and by nodes of kind `jvm`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use crate::collect::replay::repository;
-use crate::harness::{Server, folder, go_tool_pprof, procprof};
+use crate::harness::{PATIENCE, Server, folder, go_tool_pprof, procprof, shared_folder};
 
 /// A JVM that works; killed when dropped.
 pub(crate) struct Java(pub(crate) Child);
+
+/// The classes of the program.
+static CLASSES: LazyLock<PathBuf> = LazyLock::new(|| {
+    let source = repository().join("testdata/formats/Work.java");
+    let classes = shared_folder().join("work");
+    let compiled = Command::new("javac").arg("-d").arg(&classes).arg(source).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "this test needs a JDK");
+    classes
+});
 
 impl Java {
     fn start(folder: &Path) -> Java {
@@ -16,15 +27,12 @@ impl Java {
 
     /// Starts it with what `change` adds to its command.
     pub(crate) fn start_with(folder: &Path, change: impl FnOnce(&mut Command)) -> Java {
-        let source = repository().join("testdata/formats/Work.java");
-        let compiled = Command::new("javac").arg("-d").arg(folder).arg(source).status();
-        assert!(compiled.is_ok_and(|status| status.success()), "this test needs a JDK");
         let mut command = Command::new("java");
         command
             .arg("-Xmx64m")
             .arg(format!("-Dfolder={}", folder.display()))
             .arg("-cp")
-            .arg(folder)
+            .arg(&*CLASSES)
             .args(["Work", "600"]);
         change(&mut command);
         let java = Java(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("this test needs java"));
@@ -35,11 +43,10 @@ impl Java {
     /// Before it handles SIGQUIT it is refused as no JVM.
     fn wait_until_it_is_one(&self) {
         let process = procprof_process::Process::open(procprof_process::Pid(self.0.id())).expect("it runs");
-        for _ in 0..3000 {
-            if process.status().expect("it runs").catches(3) {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+        let begun = Instant::now();
+        while !process.status().expect("it runs").catches(3) {
+            assert!(begun.elapsed() < PATIENCE, "the JVM does not start");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }

@@ -6,13 +6,14 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use procprof_process::BuildId;
 use procprof_profile::{Addr, Mapping, ProfileBuilder, format};
 use tempfile::TempDir;
 
-use crate::harness::{PATIENCE, folder, procprof};
+use crate::harness::{PATIENCE, copy_folder, folder, procprof, shared_folder};
 
 /// The load address of the program, according to the profile.
 const START: u64 = 0x5500_0000_0000;
@@ -38,13 +39,8 @@ impl Program {
     fn new() -> Self {
         let folder = folder();
         let path = |name: &str| folder.path().join(name);
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/symbolize/inline.cpp");
+        copy_folder(compiled(), folder.path());
         let whole = path("whole");
-        let flags = ["-O2", "-g", "-Wl,--build-id=sha1", "-Wl,-Ttext-segment=0", "-o"].map(std::ffi::OsStr::new);
-        run("g++", &[&flags[..], &[whole.as_os_str(), source.as_os_str()]].concat());
-        std::fs::create_dir(path("symbols")).unwrap();
-        run("objcopy", &["--only-keep-debug".as_ref(), whole.as_os_str(), path("symbols/busy.debug").as_os_str()]);
-        run("objcopy", &["--strip-all".as_ref(), whole.as_os_str(), path("busy").as_os_str()]);
         let build_id = BuildId::of_file(&std::fs::File::open(&whole).unwrap()).unwrap().unwrap().to_string();
         let profile = path("profile.pb.gz");
         let program = Self { folder, profile, build_id };
@@ -105,6 +101,21 @@ impl Program {
         assert!(status.success(), "{}", text(&stderr));
         (text(&stdout), text(&stderr))
     }
+}
+
+/// A folder with the program, its stripped copy, and its debug file, made once.
+fn compiled() -> &'static Path {
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = shared_folder().join("naming");
+        std::fs::create_dir_all(folder.join("symbols")).unwrap();
+        let path = |name: &str| folder.join(name).into_os_string();
+        let flags = ["-O2", "-g", "-Wl,--build-id=sha1", "-Wl,-Ttext-segment=0", "-o"].map(std::ffi::OsStr::new);
+        run("g++", &[&flags[..], &[&path("whole"), source("inline.cpp").as_os_str()]].concat());
+        run("objcopy", &["--only-keep-debug".as_ref(), &path("whole"), &path("symbols/busy.debug")]);
+        run("objcopy", &["--strip-all".as_ref(), &path("whole"), &path("busy")]);
+        folder
+    });
+    &FOLDER
 }
 
 /// The place in the file of the second byte of `shapes::area(int)`, by `nm`: the file is linked so that places and
@@ -220,10 +231,14 @@ impl Debuginfod {
             .env("HOME", program.folder.path())
             .env("DEBUGINFOD_CACHE_PATH", program.path("upstream"));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("debuginfod is needed");
-        let server = Self { child, url: format!("http://127.0.0.1:{port}") };
+        let mut server = Self { child, url: format!("http://127.0.0.1:{port}") };
         let until = Instant::now() + PATIENCE;
         while !has(port, &program.build_id) {
             assert!(Instant::now() < until, "debuginfod does not have the file");
+            if server.child.try_wait().unwrap().is_some() {
+                // Another process took the port.
+                return Self::start(program);
+            }
             std::thread::sleep(Duration::from_millis(100));
         }
         server

@@ -2,11 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::collect::replay::{Replay, repository};
+use crate::collect::replay::Replay;
 use crate::harness::{Server, folder, go_tool_pprof};
+use crate::processes::go_server;
 
 /// A Go server with `net/http/pprof`; killed when dropped.
 struct GoServer {
@@ -15,16 +15,8 @@ struct GoServer {
 }
 
 impl GoServer {
-    fn start(folder: &Path) -> GoServer {
-        let program = folder.join("busy-go");
-        let build = Command::new("go")
-            .args(["build", "-o"])
-            .arg(&program)
-            .current_dir(repository().join("testdata/go/pprof-server"))
-            .arg(".")
-            .status();
-        assert!(build.is_ok_and(|status| status.success()), "this test needs go");
-        let child = Command::new(program).stdout(Stdio::piped()).spawn().expect("the Go server starts");
+    fn start() -> GoServer {
+        let child = Command::new(go_server()).stdout(Stdio::piped()).spawn().expect("the Go server starts");
         let mut server = GoServer { child, port: 0 };
         let mut line = String::new();
         BufReader::new(server.child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
@@ -72,7 +64,7 @@ fn config(go: u16, brpc: u16, garbage: u16) -> String {
 #[test]
 fn nodes_are_collected_on_schedule_and_failures_are_rows() {
     let folder = folder();
-    let (go, brpc) = (GoServer::start(folder.path()), Replay::live());
+    let (go, brpc) = (GoServer::start(), Replay::live());
     let file = folder.path().join("procprof.toml");
     std::fs::write(&file, config(go.port, brpc.port, garbage())).expect("a configuration");
     let server = Server::start(&folder.path().join("data"), &["--config", &file.display().to_string()]);

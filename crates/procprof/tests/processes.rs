@@ -7,9 +7,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::LazyLock;
 
-use crate::harness::procprof;
+use crate::harness::{procprof, shared_folder};
 
 /// A process with profiles at an address; killed when dropped.
 pub(crate) struct Profiled {
@@ -23,7 +23,7 @@ pub(crate) struct Profiled {
 impl Profiled {
     /// The Go program of `testdata/go/pprof-server`.
     pub(crate) fn go() -> Profiled {
-        let binary = go_server();
+        let binary = go_server().to_owned();
         let (child, line) = started(&mut Command::new(&binary));
         let port = line.strip_prefix("port ").unwrap_or_else(|| panic!("it printed {line:?}"));
         Profiled { child, address: format!("127.0.0.1:{port}"), binary }
@@ -59,17 +59,19 @@ fn started(command: &mut Command) -> (Child, String) {
     (child, line.trim().to_owned())
 }
 
-fn go_server() -> PathBuf {
-    static ONE_BUILD: Mutex<()> = Mutex::new(());
-    let _guard = ONE_BUILD.lock().unwrap();
-    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-pprof-server");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/go/pprof-server");
-    let mut build = Command::new("go");
-    build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(source);
-    let status =
-        build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
-    assert!(status.success(), "{build:?}");
-    binary
+/// The Go program of `testdata/go/pprof-server`, built once.
+pub(crate) fn go_server() -> &'static Path {
+    static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
+        let binary = shared_folder().join("go-pprof-server");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/go/pprof-server");
+        let mut build = Command::new("go");
+        build.args(["build", "-o"]).arg(&binary).arg(".").current_dir(source);
+        let status =
+            build.status().unwrap_or_else(|error| panic!("go (the Go toolchain) is needed for this test: {error}"));
+        assert!(status.success(), "{build:?}");
+        binary
+    });
+    &BINARY
 }
 
 /// Answers requests, given as path, body and on further lines the head, until the test ends; what `answer` gives is

@@ -4,8 +4,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
-use crate::harness::procprof;
+use crate::harness::{PATIENCE, procprof};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report").join(name)
@@ -264,8 +265,8 @@ fn a_recording_of_a_jvm_is_read_by_kind_of_event() {
 
 /// Runs `perf record` in a folder; version 6.1 aborts now and then, for seconds on end.
 fn perf_record(folder: &Path, words: &str) {
-    let mut failures = String::new();
-    for _ in 0..20 {
+    let (begun, mut failures) = (Instant::now(), String::new());
+    while begun.elapsed() < PATIENCE {
         let mut perf = Command::new("perf");
         perf.current_dir(folder).args(["record", "-q", "-N", "-o", "perf.data"]).args(words.split_whitespace());
         let output = perf.args(["--", "./burn", "0.5"]).output().expect("this test needs perf");
@@ -273,7 +274,7 @@ fn perf_record(folder: &Path, words: &str) {
             return;
         }
         failures += &format!("{}: {}\n", output.status, text(&output.stderr));
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(1));
     }
     panic!("perf record {words}:\n{failures}");
 }

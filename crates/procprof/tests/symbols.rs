@@ -27,7 +27,9 @@ impl Hidden {
     fn start(folder: &Path) -> Hidden {
         let at = |name: &str| folder.join(name);
         std::fs::create_dir(at("inside")).expect("a folder to mount on");
-        let whole = Path::new(env!("CARGO_BIN_EXE_procprof"));
+        // The names of functions are enough, and all else is large.
+        let (built, whole) = (Path::new(env!("CARGO_BIN_EXE_procprof")), at("whole"));
+        objcopy(&["--strip-debug".as_ref(), built.as_os_str(), whole.as_os_str()]);
         objcopy(&["--only-keep-debug".as_ref(), whole.as_os_str(), at("busy.debug").as_os_str()]);
         objcopy(&["--strip-all".as_ref(), whole.as_os_str(), at("stripped").as_os_str()]);
         let script = "mount -t tmpfs none \"$1/inside\" && cp \"$1/stripped\" \"$1/inside/busy\" && exec \"$1/inside/busy\" demo-node --role be";
@@ -42,7 +44,7 @@ impl Hidden {
         let address =
             line.trim().strip_prefix("listening ").unwrap_or_else(|| panic!("it printed {line:?}")).to_owned();
         let build_id =
-            BuildId::of_file(&std::fs::File::open(whole).expect("the program")).expect("ELF").expect("a build id");
+            BuildId::of_file(&std::fs::File::open(&whole).expect("the program")).expect("ELF").expect("a build id");
         Hidden { child, address, path: at("inside/busy"), debug: at("busy.debug"), build_id: build_id.to_string() }
     }
 }
