@@ -1,7 +1,6 @@
 //! A `procprof serve` of its own for a test: its process, its data, its address.
 
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
@@ -223,14 +222,6 @@ pub(crate) fn shared_folder() -> &'static Path {
         own
     });
     &FOLDER
-}
-
-/// Has the kernel end a process that is busy until it is ended, should this test end without doing that. Only for
-/// processes that no other test uses.
-pub(crate) fn ending_with_test(command: &mut Command) -> &mut Command {
-    let bind = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
-    // SAFETY: it is a system call alone, which is allowed between fork and exec.
-    unsafe { command.pre_exec(bind) }
 }
 
 /// The only port that a process listens at, once it does.

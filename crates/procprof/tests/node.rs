@@ -19,7 +19,7 @@ use procprof_server::protocol::{Heartbeat, PushedProfile};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{PATIENCE, ending_with_test, listening_port, procprof, signal};
+use crate::harness::{PATIENCE, listening_port, procprof, signal};
 
 const TOKEN: &str = "secret-of-this-host";
 const HOST: &str = "00112233445566778899aabbccddeeff";
@@ -237,7 +237,7 @@ impl Busy {
     }
 
     fn start_command(command: &mut Command) -> Self {
-        let command = ending_with_test(command).stdout(Stdio::null()).stderr(Stdio::null());
+        let command = command.stdout(Stdio::null()).stderr(Stdio::null());
         Self { child: command.spawn().unwrap(), folder: None }
     }
 }

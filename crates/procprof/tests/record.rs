@@ -18,7 +18,7 @@ use procprof_profile::format::{self, Limits};
 use procprof_profile::{LabelValue, Profile, Sample};
 use tempfile::TempDir;
 
-use crate::harness::{PATIENCE, curl, ending_with_test, folder, procprof, shared_folder, signal, text};
+use crate::harness::{PATIENCE, curl, folder, procprof, shared_folder, signal, text};
 
 const HZ: &str = "997";
 /// Nobody's user and group id.
@@ -59,8 +59,7 @@ impl Burn {
     }
 
     fn start(&self, words: &[&str]) -> Running {
-        let mut command = Command::new(&self.path);
-        Running(ending_with_test(&mut command).args(words).stdout(Stdio::null()).spawn().unwrap())
+        Running(Command::new(&self.path).args(words).stdout(Stdio::null()).spawn().unwrap())
     }
 
     fn file(&self, name: &str) -> PathBuf {
