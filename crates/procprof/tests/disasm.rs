@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::harness::{folder, procprof, text};
-use crate::jeprof::programs::{compile, run};
+use crate::jeprof::programs::{run, unpack};
+use crate::jeprof::sources;
 
+/// A program, and its profile, which a test may change.
 struct Profiled {
     _folder: tempfile::TempDir,
     binary: PathBuf,
@@ -17,21 +19,23 @@ struct Profiled {
 fn profiled() -> Profiled {
     let folder = folder();
     let place = folder.path().canonicalize().unwrap();
-    let (binary, profile) = (place.join("program"), place.join("out"));
-    compile("cc", "cpu.c", &["-O2", "-lprofiler"], &binary);
-    run(Command::new(&binary).arg(&profile).env("CPUPROFILE_FREQUENCY", "400"));
-    Profiled { _folder: folder, binary, profile }
+    unpack("cpu", &place);
+    Profiled { _folder: folder, binary: place.join("program"), profile: place.join("out") }
 }
 
 fn ours(words: &[&str], on: &Profiled) -> String {
-    let output = procprof().arg("report").args(words).args([&on.binary, &on.profile]).output().unwrap();
+    // The kept program's sources are named without a folder.
+    let mut report = procprof();
+    report.arg("report").args(words).args([&on.binary, &on.profile]).current_dir(sources());
+    let output = report.output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", text(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
 fn pprof(words: &[&str], on: &Profiled) -> String {
-    let output = Command::new("go").args(["tool", "pprof"]).args(words).args([&on.binary, &on.profile]).output();
-    let output = output.expect("the Go toolchain's `go` must be installed for this test");
+    let mut pprof = Command::new("go");
+    pprof.args(["tool", "pprof"]).args(words).args([&on.binary, &on.profile]).current_dir(sources());
+    let output = pprof.output().expect("the Go toolchain's `go` must be installed for this test");
     assert!(output.status.success(), "{words:?}: {}", text(&output));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
-use crate::harness::{files, folder, procprof, text};
+use crate::harness::{PATIENCE, files, folder, procprof, text};
+use crate::jeprof::programs;
 use crate::processes::{Profiled, answering, ok};
 
 fn report(kept: &Path, words: &[&str]) -> Output {
@@ -121,7 +121,7 @@ fn failures_are_reported_and_leave_nothing() {
         "/cut" => b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n\x1f\x8b".to_vec(),
         "/broken" => ok(b"\x1f\x8b\x08\x00broken"),
         "/slow" => {
-            std::thread::sleep(Duration::from_secs(30));
+            std::thread::sleep(PATIENCE);
             Vec::new()
         }
         _ => b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nnot here\n".to_vec(),
@@ -211,7 +211,6 @@ fn what_was_fetched_is_kept_though_it_cannot_be_joined() {
 #[test]
 fn requests_to_jeprof_addresses_equal_those_of_jeprof() {
     let (node, kept) = (Profiled::demo_node(), folder());
-    std::thread::sleep(Duration::from_secs(3));
     let heap = format!("http://{}/pprof/heap", node.address);
     let binary = node.binary.to_str().unwrap();
     let ours = jeprof(kept.path(), &["--text", binary, &heap]);
@@ -232,10 +231,12 @@ fn requests_to_jeprof_addresses_equal_those_of_jeprof() {
         text(&lines)
     );
 
-    // The requests and files of jeprof.
-    let peers = folder();
+    // The requests and files of jeprof, which would take seconds for the binary itself.
+    let (peers, place) = (folder(), folder());
+    let small = place.path().join(node.binary.file_name().unwrap());
+    std::fs::copy(programs::kept("c").binary(), &small).unwrap();
     let mut command = Command::new("/usr/bin/jeprof");
-    command.args(["--text", binary, &heap]).env("JEPROF_TMPDIR", peers.path()).env("no_proxy", "*");
+    command.args(["--text", small.to_str().unwrap(), &heap]).env("JEPROF_TMPDIR", peers.path()).env("no_proxy", "*");
     let peer = command.output().expect("this test needs jeprof (libjemalloc-dev)");
     assert!(peer.status.success(), "{}", text(&peer));
     let without_time = |folder: &Path| {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::harness::{PATIENCE, folder, procprof, text};
-use crate::jeprof::programs::c_program;
+use crate::jeprof::peer::ours_of;
+use crate::jeprof::programs::{Program, kept};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report").join(name).canonicalize().unwrap()
@@ -271,21 +272,20 @@ fn without_a_terminal_or_with_a_kind_there_is_no_session() {
 
 #[test]
 fn a_session_answers_as_jeprof_does() {
-    let program = c_program();
+    check_session(kept("c"));
+}
+
+/// A session of ours prints what one of jeprof prints.
+pub(crate) fn check_session(program: &Program) {
     let [_, heap] = program.heaps();
     let lines = "top\ntop3\ntext5 --cum\ntop -main\n\ntop --cum --lines\ntop2\nbogus\nquit\n";
     let arguments = ["--interactive", program.binary(), heap];
-    let own = with_input(procprof().arg("jeprof").args(arguments), lines);
-    let peer = with_input(Command::new("/usr/bin/jeprof").args(arguments).env("LC_ALL", "C"), lines);
-    let printed = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(printed(&own), printed(&peer));
-    let errors =
-        |output: &Output| String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(errors(&own), errors(&peer));
-    let more = with_input(
-        procprof().arg("jeprof").args(arguments),
-        "top2 grow\nlist main\ndot >/nowhere/x\nweb\nhelp\ncallgrind\n",
-    );
+    let own = ours_of(&arguments, lines);
+    let peer = program.answer_to(&[&["jeprof"], &arguments[..]].concat(), "lines", lines);
+    assert_eq!(String::from_utf8_lossy(&own.stdout), peer.printed());
+    let errors = |stderr: &[u8]| String::from_utf8_lossy(stderr).lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(errors(&own.stderr), errors(&peer.stderr));
+    let more = ours_of(&arguments, "top2 grow\nlist main\ndot >/nowhere/x\nweb\nhelp\ncallgrind\n");
     let printed = text(&more);
     for expected in
         ["After focusing on 'grow': ", "ROUTINE", "/nowhere/x", "web is not done here", "Commands:", "events: Hits"]
@@ -296,7 +296,7 @@ fn a_session_answers_as_jeprof_does() {
 
 #[test]
 fn jeprof_starts_a_session_on_a_terminal() {
-    let (program, folder) = (c_program(), folder());
+    let (program, folder) = (kept("c"), folder());
     let command = format!("{} jeprof {} {}", env!("CARGO_BIN_EXE_procprof"), program.binary(), program.heaps()[1]);
     let transcript = in_terminal(folder.path(), "dumb", &command, "top2\nquit\n");
     assert!(

@@ -1,15 +1,28 @@
 //! `procprof jeprof` beside jeprof itself: real heap dumps of a C, a C++ and a Rust program.
+//!
+//! Programs, profiles and answers are kept in `testdata/jeprof`; its README.md says how to make them anew.
 
+// A test may unwrap in the functions it calls, too.
+#![allow(clippy::unwrap_used)]
+
+mod binutils;
 mod gperftools;
-pub(crate) mod kept;
+mod kept;
 pub(crate) mod peer;
 pub(crate) mod programs;
+mod stubs;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::harness::{folder, procprof, text};
 use peer::{check, exceptions};
-use programs::{Program, c_program, cpp_program, demo_node, rust_program};
+use programs::{Program, demo_node, kept, made, made_to_keep, names};
+
+/// The folder of sources and of kept answers.
+pub(crate) fn sources() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/jeprof").canonicalize().unwrap()
+}
 
 const INDEXES: [&str; 4] = ["--inuse_space", "--inuse_objects", "--alloc_space", "--alloc_objects"];
 const OUTPUTS: [&str; 3] = ["--text", "--dot", "--collapsed"];
@@ -21,7 +34,6 @@ const OPTIONS: &[&[&str]] = &[
     &["--addresses"],
     &["--cum"],
     &["--show_bytes"],
-    &["--focus=work"],
     &["--focus=main", "--ignore=realloc|Rare|fold"],
     &["--ignore=by_text|make"],
     &["--retain=by_|shop|procprof|grow|index"],
@@ -36,38 +48,15 @@ const OPTIONS: &[&[&str]] = &[
     &["--thread=*"],
 ];
 
-/// Which of all pairs a program tries. jeprof takes a second or more for each, and what an option does is not the
-/// binary's: over the three programs every one is tried in every output, and one program has them all in
-/// `cargo xtask soak long`.
-#[derive(Clone, Copy)]
-enum Part {
-    All,
-    /// Every third pair, from this one on.
-    Third(usize),
-}
-
-impl Part {
-    fn has(self, number: usize) -> bool {
-        match self {
-            Part::All => true,
-            Part::Third(first) => number % 3 == first,
-        }
-    }
-}
-
 /// Every index with and without a base, in every output, of both heap dumps.
-fn check_indexes(program: &Program, part: Part) {
+fn check_indexes(program: &Program) {
     let [first, second] = program.heaps();
     let base = format!("--base={first}");
-    for (number, index) in INDEXES.into_iter().enumerate() {
-        for (place, output) in OUTPUTS.into_iter().enumerate() {
-            let forms: [&[&str]; 3] = [
-                &[output, index, program.binary(), first],
-                &[output, index, program.binary(), second],
-                &[output, index, &base, program.binary(), second],
-            ];
-            let tried = forms.into_iter().enumerate().filter(|(form, _)| part.has(number + place + form));
-            tried.for_each(|(_, arguments)| check(program, arguments));
+    for index in INDEXES {
+        for output in OUTPUTS {
+            check(program, &[output, index, program.binary(), first]);
+            check(program, &[output, index, program.binary(), second]);
+            check(program, &[output, index, &base, program.binary(), second]);
         }
     }
     check(program, &["--text", &base, "--drop_negative", program.binary(), second]);
@@ -75,11 +64,12 @@ fn check_indexes(program: &Program, part: Part) {
     check(program, &["--callgrind", program.binary(), second]);
 }
 
-fn check_options(program: &Program, part: Part) {
+fn check_options(program: &Program) {
     let [_, second] = program.heaps();
-    for (number, options) in OPTIONS.iter().enumerate() {
-        let tried = ["--text", "--dot"].into_iter().enumerate().filter(|(place, _)| part.has(number + place));
-        for (_, output) in tried {
+    // No function of the Rust program is named work.
+    let focus: &[&str] = if program.name == "cpp" { &["--focus=work"] } else { &["--focus=work|grow"] };
+    for options in OPTIONS.iter().chain([&focus]) {
+        for output in ["--text", "--dot"] {
             // Options may follow the files, too.
             check(program, &[&[output, program.binary(), second], *options].concat());
         }
@@ -88,36 +78,54 @@ fn check_options(program: &Program, part: Part) {
 
 #[test]
 fn c_program_reads_as_in_jeprof() {
-    let program = c_program();
-    check_indexes(program, Part::Third(0));
-    check_options(program, Part::Third(0));
+    check_indexes(kept("c"));
+    check_options(kept("c"));
 }
 
 #[test]
 fn cpp_program_reads_as_in_jeprof() {
-    let program = cpp_program();
-    check_indexes(program, Part::Third(1));
-    check_options(program, Part::Third(1));
+    check_indexes(kept("cpp"));
+    check_options(kept("cpp"));
 }
 
 #[test]
 fn rust_program_reads_as_in_jeprof() {
-    let program = rust_program();
-    check_indexes(program, Part::Third(2));
-    check_options(program, Part::Third(2));
+    check_indexes(kept("rust"));
+    check_options(kept("rust"));
+}
+
+/// Everything that is compared about a program.
+fn check_all(program: &Program) {
+    match program.name {
+        "cpu" => gperftools::check_cpu(program),
+        "tcmalloc" => gperftools::check_heap(program),
+        _ => {
+            check_indexes(program);
+            check_options(program);
+        }
+    }
+    if program.name == "c" {
+        check_misuse(program);
+        crate::shell::check_session(program);
+    }
 }
 
 #[test]
 #[ignore = "takes minutes: `cargo xtask soak long` runs it"]
-fn every_pair_of_every_program_reads_as_in_jeprof() {
-    for program in [c_program(), cpp_program(), rust_program()] {
-        check_indexes(program, Part::All);
-        check_options(program, Part::All);
-    }
+fn programs_made_anew_read_as_in_jeprof() {
+    names().for_each(|name| check_all(&made(name)));
 }
 
-/// jeprof takes seconds for a binary of this size, so not every option is tried.
+/// Writes `testdata/jeprof/NAME.zst` if `UPDATE_EXPECT` is set.
 #[test]
+#[ignore = "takes minutes: `cargo xtask soak long` runs it"]
+fn answers_to_keep_are_those_of_jeprof() {
+    names().for_each(|name| made_to_keep(name, check_all));
+}
+
+/// jeprof takes a minute for a binary of this size.
+#[test]
+#[ignore = "takes minutes: `cargo xtask soak long` runs it"]
 fn large_rust_program_reads_as_in_jeprof() {
     let program = demo_node();
     let [first, second] = program.heaps();
@@ -136,7 +144,7 @@ fn large_rust_program_reads_as_in_jeprof() {
 
 #[test]
 fn a_link_named_jeprof_is_a_drop_in() {
-    let program = c_program();
+    let program = kept("c");
     let [_, second] = program.heaps();
     let folder = folder();
     let link = folder.path().join("jeprof");
@@ -150,7 +158,7 @@ fn a_link_named_jeprof_is_a_drop_in() {
 
 #[test]
 fn addresses_of_a_replaced_program_are_reported() {
-    let (program, folder) = (c_program(), folder());
+    let (program, folder) = (kept("c"), folder());
     let [_, second] = program.heaps();
     let heap = std::fs::read_to_string(second).unwrap();
     let gone = folder.path().join("gone.heap");
@@ -172,7 +180,10 @@ fn addresses_of_a_replaced_program_are_reported() {
 
 #[test]
 fn misuse_is_reported_as_by_jeprof() {
-    let program = c_program();
+    check_misuse(kept("c"));
+}
+
+fn check_misuse(program: &Program) {
     let (binary, [_, second]) = (program.binary(), program.heaps());
     for arguments in [
         &["--text", "--dot", binary, second][..],
@@ -185,7 +196,7 @@ fn misuse_is_reported_as_by_jeprof() {
         &["--dot", "--nodefraction=2", binary, second],
         &["--raw", binary, second],
     ] {
-        peer::check_failure(arguments);
+        peer::check_failure(program, arguments);
     }
 }
 
@@ -207,7 +218,7 @@ fn errors_for_missing_features_name_the_replacement() {
 
 #[test]
 fn drawn_graphs_have_the_nodes_and_edges_of_dot() {
-    let program = cpp_program();
+    let program = kept("cpp");
     let [first, second] = program.heaps();
     let (binary, base) = (program.binary(), format!("--base={first}"));
     let run = |output: &str| {
