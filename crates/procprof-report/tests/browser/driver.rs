@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -12,7 +13,10 @@ pub(crate) const ENTER: &str = "\u{e007}";
 pub(crate) const UP: &str = "\u{e013}";
 pub(crate) const LEFT: &str = "\u{e012}";
 
-/// A headless browser with one window; ended with its profile folder when dropped.
+/// Longest wait for anything: the machine may be busy.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A headless browser with one window; ended when dropped, with its process group and all its files.
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
@@ -24,8 +28,15 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) fn start() -> Browser {
+        let folder = tempfile::tempdir().unwrap();
         let mut driver = Command::new("chromedriver")
             .args(["--port=0", "--allowed-ips=127.0.0.1"])
+            .env("TMPDIR", folder.path())
+            .env("HOME", folder.path())
+            .env("LC_ALL", "C.UTF-8")
+            .env("LANGUAGE", "en")
+            // Chromium outlives the driver's death.
+            .process_group(0)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -36,7 +47,6 @@ impl Browser {
             .lines()
             .map_while(Result::ok)
             .find_map(|line| line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok());
-        let folder = tempfile::tempdir().unwrap();
         let mut browser = Browser {
             driver,
             port: port.expect("chromedriver names its port"),
@@ -57,7 +67,7 @@ impl Browser {
         ]
         .map(str::to_owned)
         .to_vec();
-        arguments.push(format!("--user-data-dir={}", browser._folder.path().display()));
+        arguments.push(format!("--user-data-dir={}", browser._folder.path().join("profile").display()));
         let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": arguments}}}});
         browser.session = browser.call("POST", "/session", &wanted)["sessionId"].as_str().unwrap().to_owned();
         browser
@@ -103,7 +113,7 @@ impl Browser {
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(180))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let body = body.to_string();
         write!(
             &stream,
@@ -132,10 +142,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if !self.session.is_empty() && !std::thread::panicking() {
-            self.call("DELETE", &format!("/session/{}", self.session), &json!({}));
-        }
-        let _ = self.driver.kill();
+        let group = format!("-{}", self.driver.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.driver.wait();
     }
 }

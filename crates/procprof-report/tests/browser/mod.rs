@@ -8,7 +8,7 @@ pub(crate) mod page_server;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use driver::Browser;
+use driver::{Browser, PATIENCE};
 use page_server::PageServer;
 use procprof_profile::Profile;
 
@@ -123,7 +123,7 @@ fn the_viewer_zooms_and_searches_in_chromium() {
 
 /// Waits until the answer of a script contains a text.
 pub(crate) fn until(browser: &Browser, script: &str, expected: &str) {
-    let deadline = Instant::now() + Duration::from_secs(180);
+    let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         if browser.text(script).contains(expected) {
             return;
