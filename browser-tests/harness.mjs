@@ -1,53 +1,181 @@
 /** A server of its own with stored profiles, and Chromium. */
 
+import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { chromium } from 'playwright-core';
+import { writeFonts } from './fonts.mjs';
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const PROGRAM = process.env.PROCPROF_BIN ?? new URL('../target/debug/procprof', import.meta.url).pathname;
-const ARGUMENTS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync'];
-/** Longest wait for anything; the machine may be busy. */
-export const PATIENCE = 60_000;
-const NARROW = { viewport: { width: 480, height: 900 } };
-/** Looks of the pages that are checked for accessibility. @type {[string, import('playwright-core').BrowserContextOptions][]} */
-export const LOOKS = [['light', { colorScheme: 'light' }], ['dark', { colorScheme: 'dark' }], ['narrow', NARROW],
-  ['narrow, Japanese', { ...NARROW, locale: 'ja-JP' }], ['narrow, Chinese, dark', { ...NARROW, locale: 'zh-CN', colorScheme: 'dark' }]];
+const ARGUMENTS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
+  '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+/** Longest wait for anything, in milliseconds: long enough for a machine that does many other things. */
+export const PATIENCE = 300_000;
+/** Longest time of a test. */
+const TEST_PATIENCE = 3 * PATIENCE;
+export const NARROW = { width: 480, height: 900 };
+/** Looks of the pages that are checked for accessibility: a language, its options, and looks that a page can change. */
+export const LOOKS = [
+  ['English', {}, [['light', {}], ['dark', { colorScheme: 'dark' }], ['narrow', { viewport: NARROW }]]],
+  ['Japanese', { locale: 'ja-JP' }, [['narrow', { viewport: NARROW }]]],
+  ['Chinese', { locale: 'zh-CN' }, [['narrow, dark', { viewport: NARROW, colorScheme: 'dark' }]]],
+];
+/** Widths of windows, from a small telephone on. */
+const WIDTHS = [360, 390, 480, 600, 700, 768, 800, 900, 1000, 1100, 1280, 1440, 1600];
+/** What a page is shown with where a test says nothing else: the same on every machine. */
+const DEFAULTS = {
+  viewport: { width: 1600, height: 1000 }, locale: 'en-US', timezoneId: 'Asia/Kolkata', acceptDownloads: true,
+};
 
-/** Starts Chromium. */
-export async function browser() {
-  if (!existsSync(CHROMIUM)) throw new Error(`missing: ${CHROMIUM}; on Debian: sudo apt-get install chromium`);
-  return chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS, timeout: PATIENCE });
+/** The folder of everything that the tests of a file write, Chromium and servers included. */
+const FOLDER = mkdtempSync(path.join(tmpdir(), 'procprof-browser-'));
+process.env.TMPDIR = FOLDER;
+const removeFolder = () => rmSync(FOLDER, { recursive: true, force: true, maxRetries: 10 });
+process.on('exit', removeFolder);
+
+/** A new folder that is removed when the tests of a file have ended. */
+export const newFolder = () => mkdtempSync(path.join(FOLDER, 'test-'));
+
+/** Asks again and again until the answer is true: for what tells no event of itself. */
+export async function eventually(what, check) {
+  const end = Date.now() + PATIENCE;
+  while (!await check()) {
+    assert.ok(Date.now() < end, what);
+    await sleep(100);
+  }
 }
 
-/** A program of ours that prints where it listens. */
+/**
+ * Chromium for the tests of a file: one context and page for each set of options. A page is used again by the next
+ * test, which saves the start of a process, unless a test has failed in it.
+ */
+export class Browser {
+  /** @type {Promise<import('playwright-core').Browser> | undefined} */
+  #chromium;
+  #controls;
+  /** @type {Map<string, Promise<import('playwright-core').BrowserContext>>} */
+  #contexts = new Map();
+
+  /** @param {import('./controls.mjs').Controls} controls */
+  constructor(controls) {
+    this.#controls = controls;
+  }
+
+  async start() {
+    if (!existsSync(CHROMIUM)) throw new Error(`missing: ${CHROMIUM}; on Debian: sudo apt-get install chromium`);
+    const env = { ...process.env, FONTCONFIG_FILE: writeFonts(FOLDER), HOME: FOLDER, LC_ALL: 'C.UTF-8' };
+    this.#chromium = chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS, timeout: PATIENCE, env });
+    await this.#chromium;
+    // Once more, after the listener that ends Chromium, which writes until then.
+    process.on('exit', removeFolder);
+  }
+
+  /** Waits for a start that is under way, which would keep this process alive. */
+  async close() {
+    await (await this.#chromium)?.close();
+  }
+
+  #context(options) {
+    const key = JSON.stringify(options);
+    const made = this.#contexts.get(key) ?? this.#newContext(options);
+    this.#contexts.set(key, made);
+    return made;
+  }
+
+  async #newContext(options) {
+    const context = await (await this.#chromium).newContext({ ...DEFAULTS, ...options });
+    await this.#controls.follow(context);
+    return context;
+  }
+
+  /** Adds a test with a page that must not complain. */
+  check(name, run, options = {}) {
+    test(name, { timeout: TEST_PATIENCE }, async () => {
+      const context = await this.#context(options);
+      const page = context.pages()[0] ?? await newPage(context);
+      page.complaints = [];
+      page.isScripted = options.javaScriptEnabled !== false;
+      await look(page, options);
+      let isPassed = false;
+      try {
+        await run(page);
+        assert.deepEqual(page.complaints, []);
+        assert.equal(await page.evaluate(() => document.documentElement.dataset.pwned), undefined);
+        isPassed = true;
+      } finally {
+        for (const opened of context.pages().slice(isPassed ? 1 : 0)) await opened.close();
+        if (isPassed) await page.goto('about:blank');
+        await context.clearCookies();
+      }
+    });
+  }
+}
+
+/** A page that keeps its errors, and what its policy forbids. */
+async function newPage(context) {
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  page.on('pageerror', (error) => page.complaints.push(String(error.stack)));
+  page.on('console', (message) => {
+    // Tests read pixels, the viewer does not.
+    const isOfTests = message.text().includes('willReadFrequently');
+    if (!['error', 'warning'].includes(message.type()) || isOfTests) return;
+    page.complaints.push(`${message.text()} ${message.location().url}`);
+  });
+  return page;
+}
+
+/** Shows a page in a look. */
+export async function look(page, { viewport = DEFAULTS.viewport, colorScheme = 'light' }) {
+  await page.setViewportSize(viewport);
+  await page.emulateMedia({ colorScheme });
+}
+
+/** Where a page is wider than its window, of all widths of windows. */
+export async function tooWide(page) {
+  const found = [];
+  const { height } = page.viewportSize();
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    if (wide !== 0) found.push(`${wide} at ${width}`);
+  }
+  return found;
+}
+
+/** A program of ours that prints where it listens; it ends with this process, however that ends. */
 function started(words, pattern) {
   if (!existsSync(PROGRAM)) throw new Error(`missing: ${PROGRAM}; run \`cargo build -p procprof\``);
-  const child = spawn(PROGRAM, words, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', PROGRAM, ...words], { stdio: ['ignore', 'ignore', 'pipe'] });
   let log = '';
+  const ended = new Promise((resolve) => {
+    child.once('exit', resolve);
+  });
   const address = new Promise((resolve, reject) => {
     child.stderr.on('data', (chunk) => {
       log += chunk;
       const found = pattern.exec(log);
       if (found) resolve(found[1]);
     });
-    child.on('exit', (code) => reject(new Error(`${PROGRAM} ended with ${code}: ${log}`)));
+    child.once('error', reject);
+    ended.then((code) => reject(new Error(`${PROGRAM} ended with ${code}: ${log}`)));
     setTimeout(() => reject(new Error(`${PROGRAM} did not start: ${log}`)), PATIENCE).unref();
   });
-  const stop = () => new Promise((resolve) => {
-    child.removeAllListeners('exit');
-    child.once('exit', resolve);
+  const stop = async () => {
     child.kill('SIGTERM');
-  });
+    await ended;
+  };
   return { address, stop };
 }
 
 /** A server without schedules; `more` is added to its configuration. */
 export async function server(more = '') {
-  const folder = mkdtempSync(path.join(tmpdir(), 'procprof-browser-'));
+  const folder = newFolder();
   const config = path.join(folder, 'config.toml');
   writeFileSync(config, 'mysql = ""\nproc_profile_cpu_enable = false\nproc_profile_mem_enable = false\nproc_profile_file_retained_days = 36500\n' + more);
   const { address, stop } = started(['serve', '--config', config, '--http', '127.0.0.1:0', '--data', path.join(folder, 'data')],
@@ -62,40 +190,29 @@ export async function server(more = '') {
       if (answer.status !== 201) throw new Error(`push: ${answer.status} ${text}`);
       return JSON.parse(text).id;
     },
-    async stop() {
-      await stop();
-      rmSync(folder, { recursive: true, force: true });
-    },
+    stop,
   };
 }
 
 /** The web view of one file, with these options. */
 export async function fileView(profile, ...options) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'procprof-browser-'));
-  const file = path.join(folder, 'cpu.pb');
+  const file = path.join(newFolder(), 'cpu.pb');
   writeFileSync(file, profile);
   const { address, stop } = started(['report', '-http=127.0.0.1:0', ...options, file], /Serving web UI on (\S+)/);
-  const base = await address;
-  return { base, async stop() {
-    await stop();
-    rmSync(folder, { recursive: true, force: true });
-  } };
+  return { base: await address, stop };
 }
 
-/** A page that fails the test on any error of its own, and on what its policy forbids. */
-export async function page(browser, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1600, height: 1000 }, acceptDownloads: true, ...options });
-  await options.controls?.follow(context);
-  const made = await context.newPage();
-  made.setDefaultTimeout(PATIENCE);
-  /** @type {string[]} */
-  made.complaints = [];
-  made.on('pageerror', (error) => made.complaints.push(String(error.stack)));
-  made.on('console', (message) => {
-    // Tests read pixels, the viewer does not.
-    if (['error', 'warning'].includes(message.type()) && !message.text().includes('willReadFrequently')) made.complaints.push(`${message.text()} ${message.location().url}`);
-  });
-  return made;
+/** Clicks what copies a text, and waits until it has said so, which it does for a moment only. */
+export async function copy(page, element) {
+  const said = element.evaluate((element) => new Promise((resolve) => {
+    new MutationObserver((_, observer) => {
+      if (element.textContent !== 'Copied') return;
+      observer.disconnect();
+      resolve(undefined);
+    }).observe(element, { childList: true, characterData: true, subtree: true });
+  }));
+  await Promise.all([said, element.click()]);
+  return page.evaluate(() => navigator.clipboard.readText());
 }
 
 /** Opens an address and waits until the viewer has drawn. */
@@ -105,12 +222,12 @@ export async function open(page, address) {
 }
 
 export async function ready(page) {
-  await page.waitForSelector('#viewer[data-ready]', { timeout: PATIENCE });
+  await page.waitForSelector('#viewer[data-ready]');
 }
 
 /** Waits until a function of the page returns something true. */
 export async function until(page, check, argument) {
-  await page.waitForFunction(check, argument, { timeout: PATIENCE });
+  await page.waitForFunction(check, argument);
 }
 
 /** Where the box of a path of names is on the screen, and how wide. */

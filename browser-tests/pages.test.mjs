@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { LOOKS, browser as launch, page as newPage, server as start, until } from './harness.mjs';
 import { Controls } from './controls.mjs';
+import { widthOf } from './fonts.mjs';
+import { Browser, LOOKS, NARROW, copy, eventually, look, server as start, tooWide, until } from './harness.mjs';
 import { pprof } from './pprof.mjs';
 
 const CPU = [['samples', 'count'], ['cpu', 'nanoseconds']];
@@ -13,17 +14,15 @@ const FIRST = 1_700_000_000;
 const HOSTILE = ['<script>document.documentElement.dataset.pwned=1</script>', '"><img src=x onerror=document.documentElement.dataset.pwned=1>',
   '\' or 1=1 --', 'evil\u202egpj.exe\u0007\n', 'x'.repeat(65536), '日本語の関数::名前😀'];
 const AXE = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
-const NARROW = { viewport: { width: 480, height: 900 } };
 const PLAIN = { javaScriptEnabled: false };
 const PAGES = ['/', '/proc_profile?node=1', '/proc_profile?node=far', '/proc_profile/errors?node=far', '/merge', '/heap?node=1', '/heap?node=1&state=yes',
-  '/search', '/search?function=hot&percent=1', '/search?function=main&of=total', '/settings', '/symbols', '/help', '/nothing',
+  '/search', '/search?function=hot&percent=1', '/search?function=main&of=total', '/open', '/archive', '/settings', '/symbols', '/help', '/nothing',
   '/merge?node=1&type=cpu&from=yesterday&to=today'];
 /** Statuses of pages of problems, which the browser reports. */
 const PROBLEMS = /status of 4\d\d/;
 
-/** @type {any} */
-let chromium;
 const controls = new Controls();
+const browser = new Browser(controls);
 /** @type {any} */
 let server;
 /** Ids, oldest first. @type {string[]} */
@@ -36,11 +35,11 @@ const at = (seconds) => new Date(seconds * 1000).toISOString();
 const merged = `node=1&type=cpu&from=${at(FIRST - 60)}&to=${at(FIRST + 3600)}`;
 
 before(async () => {
-  // CPU and heap profiles are not scheduled by the server's configuration.
-  const far = '[[node]]\nname = "far"\nkind = "pprof"\nurls = { contention = "http://127.0.0.1:1/profile" }\nlabels = { zone = "a" }\n'
-    + 'schedule.contention = { on = true, seconds = 1, every = 1 }\n';
+  // CPU and heap profiles are not scheduled by the server's configuration. The address is long, and so is its error.
+  const far = `[[node]]\nname = "far"\nkind = "pprof"\nurls = { contention = "http://127.0.0.1:1/${'a'.repeat(300)}" }\n`
+    + 'labels = { zone = "a" }\nschedule.contention = { on = true, seconds = 1, every = 1 }\n';
   const quiet = 'self_interval_seconds = 3600\n';
-  [chromium, server] = await Promise.all([launch(), start(quiet + far)]);
+  [, server] = await Promise.all([browser.start(), start(quiet + far)]);
   for (let number = 0; number < 45; number++) {
     const hot = number === 40 ? 4800 : 100 + number;
     cpu.push(await server.push('cpu', pprof(CPU, [sample(['main', 'hot'], hot), sample(['main', 'cold'], 50)], FIRST + 60 * number)));
@@ -51,23 +50,12 @@ before(async () => {
 });
 
 after(async () => {
-  await chromium?.close();
+  await browser.close();
   await server?.stop();
 });
 
-/** A test with a page of its own that must not complain. */
-function check(name, run, options) {
-  test(name, { timeout: 600_000 }, async () => {
-    const page = await newPage(chromium, { ...options, controls });
-    page.isScripted = options?.javaScriptEnabled !== false;
-    try {
-      await run(page);
-      assert.deepEqual(page.complaints, []);
-    } finally {
-      await page.context().close();
-    }
-  });
-}
+/** Adds a test with a page that must not complain. */
+const check = (name, run, options) => browser.check(name, run, options);
 
 /** The same with the script and without. */
 function both(name, run) {
@@ -88,7 +76,8 @@ async function arrive(page, pattern) {
 /** Without a script, a page with a picture leads on to its table: what is opened meanwhile would be replaced by it. */
 async function settle(page) {
   const address = page.url();
-  if (page.isScripted || /[?&]plain=true/.test(address)) return;
+  const hasPicture = /^\/(p|merge|open)\b/.test(new URL(address).pathname);
+  if (page.isScripted || !hasPicture || /[?&]plain=true/.test(address)) return;
   const html = await (await fetch(address)).text();
   if (html.includes('http-equiv="refresh"')) await page.waitForURL(/[?&]plain=true/);
 }
@@ -102,23 +91,26 @@ async function leads(page, selector, pattern) {
 const rows = (page) => page.locator('.profiles-table tbody tr').count();
 /** Waits until a count is above 0; without a script, the page is opened again and again. */
 async function reload(page, scripted, address, count) {
-  for (let tries = 0; await count() === 0; tries++) {
-    assert.ok(tries < 600, `${address} does not change`);
-    await page.waitForTimeout(200);
+  await eventually(`${address} does not change`, async () => {
+    if (await count() > 0) return true;
     if (!scripted) await go(page, address);
-  }
+    return false;
+  });
 }
 const pushed = () => server.push('cpu', pprof(CPU, [sample(['main', 'mine'], 9)], FIRST + 86_400));
 
-for (const [look, options] of LOOKS) {
-  check(`axe finds nothing serious on any page, ${look}`, async (page) => {
+for (const [language, options, looks] of LOOKS) {
+  check(`axe finds nothing serious on any page, ${language}`, async (page) => {
     const found = [];
     for (const path of [...PAGES, `/merge?${merged}`]) {
       await go(page, path);
       await page.evaluate(AXE);
-      const { violations } = await page.evaluate(() => window.axe.run());
-      const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
-      found.push(...serious.map(({ id, nodes }) => [path, id, nodes[0].html]));
+      for (const [name, shown] of looks) {
+        await look(page, shown);
+        const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ['violations'] }));
+        const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
+        found.push(...serious.map(({ id, nodes }) => [path, name, id, nodes[0].html]));
+      }
     }
     assert.deepEqual(found, []);
     // The browser reports the page that is not there.
@@ -126,21 +118,51 @@ for (const [look, options] of LOOKS) {
   }, options);
 }
 
-both('no page is wider than its window', async (page) => {
-  // The type with the longest name.
+check('the letters are those of the tests, whatever fonts a machine has', async (page) => {
+  await go(page, '/help');
+  const widths = await page.evaluate(() => ['html', 'code'].map((name) => {
+    const context = document.createElement('canvas').getContext('2d');
+    context.font = `100px ${getComputedStyle(document.querySelector(name)).fontFamily}`;
+    return context.measureText('Pause schedule').width;
+  }));
+  const expected = [widthOf('Pause schedule', 100), 'Pause schedule'.length * 72.2];
+  for (const [index, width] of widths.entries()) {
+    // The browser may round each letter to a pixel.
+    assert.ok(Math.abs(width - expected[index]) <= 'Pause schedule'.length / 2, `${width} for ${expected[index]}`);
+  }
+});
+
+/** The profile with the longest name of a type, and no page wider than its window; the letters are wide. */
+async function fits(page) {
   const holders = [['contentions', 'count'], ['delay', 'nanoseconds']];
   const id = await server.push('mutex', pprof(holders, [sample(['main', 'hold'], 9)], FIRST + 40 * 86_400));
-  for (const path of PAGES) {
+  // The error of the node is on its pages.
+  await eventually('the node does not fail', async () => {
+    await go(page, '/proc_profile/errors?node=far');
+    return await page.locator('.errors li').count() > 0;
+  });
+  const found = [];
+  for (const path of [...PAGES, `/p/${cpu[0]}`, `/p/${cpu[1]}?base=${cpu[0]}`, `/merge?${merged}`]) {
     await go(page, path);
-    for (const width of [480, 700, 800, 900, 1000, 1100, 1300, 1500]) {
-      await page.setViewportSize({ width, height: 900 });
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      assert.equal(wide, 0, `${path} at ${width}`);
-    }
+    found.push(...await tooWide(page).then((widths) => widths.map((width) => `${path}: ${width}`)));
   }
+  assert.deepEqual(found, []);
+  // A table that is wider than its place scrolls; none of these has to.
+  await page.setViewportSize(NARROW);
+  const cut = [];
+  for (const path of ['/proc_profile?node=1', '/proc_profile?node=far', '/proc_profile/errors?node=far', '/symbols']) {
+    await go(page, path);
+    const hidden = await page.locator('.table').evaluateAll((all) => all.map((table) => table.scrollWidth - table.clientWidth));
+    cut.push(...hidden.filter((width) => width > 0).map((width) => `${path}: ${width}`));
+  }
+  assert.deepEqual(cut, [], 'all columns are visible');
   await page.request.delete(`${server.base}/api/profiles/${id}`);
   page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
-});
+}
+
+both('no page is wider than its window', fits);
+check('no page is wider than its window, Japanese', fits, { locale: 'ja-JP', colorScheme: 'dark' });
+check('no page is wider than its window, Chinese', fits, { locale: 'zh-CN' });
 
 both('the navigation leads to every page, and marks where one is', async (page) => {
   await go(page, '/');
@@ -177,11 +199,7 @@ both('the overview finds, captures, pauses and resumes', async (page, scripted) 
   await page.click('#capture button');
   const job = page.locator('.jobs .job').first();
   await job.waitFor();
-  for (let tries = 0; await job.locator('a.view, .bad').count() === 0; tries++) {
-    assert.ok(tries < 600, 'the capture does not end');
-    if (!scripted) await go(page, '/');
-    await page.waitForTimeout(200);
-  }
+  await reload(page, scripted, '/', () => job.locator('a.view, .bad').count());
   await leads(page, '.jobs .job a.view', /^\/p\//);
   await go(page, '/');
   await page.click('.status-bar button');
@@ -466,15 +484,15 @@ check('a finger marks a part of the timeline, and scrolls the page', async (page
   await page.waitForSelector('.brushed');
   assert.match(await page.locator('.brushed').innerText(), /bars of cpu/);
   // A tap in the moment in which the page is laid out anew misses the button.
-  for (let tries = 0; await page.locator('.brushed').count() > 0; tries++) {
-    assert.ok(tries < 60, 'the button does not clear the mark');
-    await page.tap('.brushed button', { timeout: 1000 }).catch(() => {});
-    await page.waitForTimeout(200);
-  }
+  await eventually('the button does not clear the mark', async () => {
+    const button = await page.evaluate(() => document.querySelector('.brushed button')?.getBoundingClientRect());
+    if (button) await page.touchscreen.tap(button.x + button.width / 2, button.y + button.height / 2);
+    return !button;
+  });
   const small = await page.locator('button:visible, nav a:visible, .filters a:visible').evaluateAll((all) => all
     .filter((element) => element.getBoundingClientRect().height < 24).map((element) => element.outerHTML.slice(0, 80)));
   assert.deepEqual(small, [], 'large enough for a finger');
-}, { viewport: { width: 480, height: 900 }, hasTouch: true, isMobile: true });
+}, { viewport: NARROW, hasTouch: true, isMobile: true });
 
 both('the timeline leads to profiles, types and merges', async (page) => {
   const list = `/proc_profile?node=1&from=${at(FIRST)}&to=${at(FIRST + 3000)}`;
@@ -496,20 +514,14 @@ both('a capture is started from the list', async (page, scripted) => {
   await page.click('details.capture button');
   const job = page.locator('.jobs .job').first();
   await job.waitFor();
-  for (let tries = 0; await job.locator('a.view').count() === 0; tries++) {
-    assert.ok(tries < 600, 'the capture does not end');
-    if (!scripted) await go(page, '/proc_profile?node=1');
-    await page.waitForTimeout(200);
-  }
+  await reload(page, scripted, '/proc_profile?node=1', () => job.locator('a.view').count());
 });
 
 both('a node that fails has its reason on every page', async (page) => {
-  await go(page, '/');
-  for (let tries = 0; await page.locator('.nodes-table .bad').count() === 0; tries++) {
-    assert.ok(tries < 600, 'the node does not fail');
-    await page.waitForTimeout(200);
+  await eventually('the node does not fail', async () => {
     await go(page, '/');
-  }
+    return await page.locator('.nodes-table .bad').count() > 0;
+  });
   await go(page, '/proc_profile?node=far');
   assert.match(await page.locator('.notice.bad').innerText(), /Contention fails: .*127\.0\.0\.1:1/);
   await leads(page, '.errors a:has-text("All errors")', /^\/proc_profile\/errors/);
@@ -625,14 +637,10 @@ both('settings, symbols and help are complete', async (page) => {
 check('commands and links are copied', async (page) => {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: server.base });
   await go(page, '/help');
-  await page.locator('pre.command button').first().click();
-  await page.locator('pre.command button:has-text("Copied")').first().waitFor();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -X POST/);
+  assert.match(await copy(page, page.locator('pre.command button').first()), /^curl -X POST/);
   await go(page, '/proc_profile?node=1');
   await page.locator('details.menu > summary').first().click();
-  await page.locator('a.copy-link').first().click();
-  await until(page, () => document.querySelector('a.copy-link').textContent === 'Copied');
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /\/p\//);
+  assert.match(await copy(page, page.locator('a.copy-link').first()), /\/p\//);
 });
 
 check('the keyboard reaches what the mouse does', async (page) => {
@@ -697,13 +705,7 @@ for (const [language, title, words] of [['ja', 'ノード', /フレームグラ�
     await row.locator('details.menu > summary').click();
     await row.locator('button[name=pinned]').click();
     await row.locator('.tag.pin').waitFor();
-    for (const path of PAGES) {
-      await go(page, path);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      assert.equal(wide, 0, path);
-    }
-    page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
-  }, { ...NARROW, locale: language });
+  }, { viewport: NARROW, locale: language });
 }
 
 both('another language is chosen and kept', async (page) => {
@@ -768,7 +770,7 @@ check('every link leads on', async (page) => {
     const link = page.locator(selector).first();
     // What is seen only while it is focused is used by the keyboard.
     await (selector === 'a.skip' ? link.press('Enter') : link.click());
-    await page.waitForURL((url) => pattern.test(url.pathname + url.search + url.hash), { timeout: 20_000 }).catch((error) => {
+    await page.waitForURL((url) => pattern.test(url.pathname + url.search + url.hash)).catch((error) => {
       throw new Error(`${selector} of ${from} leads to ${page.url()}`, { cause: error });
     });
   }

@@ -1,12 +1,11 @@
 /** The viewer's page in Chromium, against a server with stored profiles. */
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { LOOKS, browser as launch, box, click, fileView, open, page as newPage, ready, server as start, until } from './harness.mjs';
 import { Controls } from './controls.mjs';
+import { Browser, LOOKS, box, click, copy, fileView, look, newFolder, open, ready, server as start, tooWide, until } from './harness.mjs';
 import { pprof } from './pprof.mjs';
 
 const TYPES = [['samples', 'count'], ['cpu', 'nanoseconds']];
@@ -14,9 +13,8 @@ const HOSTILE = ['<script>document.documentElement.dataset.pwned=1</script>', '"
   'x'.repeat(65536), '日本語の関数::名前😀'];
 const AXE = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
-/** @type {any} */
-let chromium;
 const controls = new Controls();
+const browser = new Browser(controls);
 /** @type {any} */
 let server;
 let sources = '';
@@ -27,9 +25,9 @@ let base = '';
 const sample = (stack, value, labels) => ({ stack, values: [value, value * 1_000_000], labels });
 
 before(async () => {
-  sources = mkdtempSync(path.join(tmpdir(), 'procprof-sources-'));
+  sources = newFolder();
   writeFileSync(path.join(sources, 'server.c'), 'int parse(char *text) {\n  int sum = 0;\n  while (*text) sum += *text++; // <b>\n  return sum;\n}\n');
-  [chromium, server] = await Promise.all([launch(), start(`source_roots = ["${sources}"]\n`)]);
+  [, server] = await Promise.all([browser.start(), start(`source_roots = ["${sources}"]\n`)]);
   id = await server.push('cpu', pprof(TYPES, [
     sample(['main', 'serve', 'parse'], 300, { thread: 'web' }), sample(['main', 'serve', 'parse', 'utf8::check'], 100, { thread: 'web' }),
     sample(['main', 'serve', 'answer'], 200, { thread: 'web' }), sample(['main', 'flush'], 250, { thread: 'disk' }),
@@ -41,24 +39,12 @@ before(async () => {
 });
 
 after(async () => {
-  await chromium?.close();
+  await browser.close();
   await server?.stop();
-  rmSync(sources, { recursive: true, force: true });
 });
 
-/** A test with a page of its own that must not complain. */
-function check(name, run, options) {
-  test(name, { timeout: 300_000 }, async () => {
-    const page = await newPage(chromium, { ...options, controls });
-    try {
-      await run(page);
-      assert.deepEqual(page.complaints, []);
-      assert.equal(await page.evaluate(() => document.documentElement.dataset.pwned), undefined);
-    } finally {
-      await page.context().close();
-    }
-  });
-}
+/** Adds a test with a page that must not complain. */
+const check = (name, run, options) => browser.check(name, run, options);
 
 const address = (query = '') => `${server.base}/p/${id}${query}`;
 const status = (page) => page.textContent('.pv-status');
@@ -497,34 +483,65 @@ check('a copied address reproduces the view', async (page) => {
   }
 });
 
-for (const [look, options] of LOOKS) {
-  check(`no view has a serious accessibility issue, ${look}`, async (page) => {
+for (const [language, options, looks] of LOOKS) {
+  check(`no view has a serious accessibility issue, ${language}`, async (page) => {
+    const serious = async (selector) => {
+      const { violations } = await page.evaluate((selector) => window.axe.run(selector, { resultTypes: ['violations'] }), selector);
+      return violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
+        .map(({ id, nodes }) => [id, nodes[0].html, nodes[0].failureSummary]);
+    };
     for (const query of ['', '?view=icicle&search=walk', '?view=sandwich&frame=parse', '?view=table', '?view=tree', '?focus=serve&hide=x',
       `?base=${base}`, `?base=${base}&view=table`]) {
       await open(page, address(query));
       await page.evaluate(AXE);
-      const { violations } = await page.evaluate(() => window.axe.run('#viewer'));
-      const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
-      assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes[0].html, nodes[0].failureSummary]), [], query);
+      for (const [name, shown] of looks) {
+        await look(page, shown);
+        assert.deepEqual(await serious('#viewer'), [], `${query}, ${name}`);
+      }
     }
-    for (const number of [0, 1]) {
-      await open(page, address());
-      await page.locator('.pv-tools button').nth(number).click();
-      await page.evaluate(AXE);
-      const { violations } = await page.evaluate(() => window.axe.run('.pv-popup'));
-      assert.deepEqual(violations.filter(({ impact }) => ['serious', 'critical'].includes(impact)).map(({ id, nodes }) => [id, nodes[0].html]), [],
-        `popup ${number}`);
+    await open(page, address());
+    await page.evaluate(AXE);
+    for (const [name, shown] of looks) {
+      await look(page, shown);
+      for (const [number, popup] of ['.pv-form', '.pv-exports'].entries()) {
+        await page.locator('.pv-tools button').nth(number).click();
+        await page.waitForSelector(popup);
+        assert.deepEqual(await serious('.pv-popup'), [], `${popup}, ${name}`);
+        await page.keyboard.press('Escape');
+        await page.waitForSelector(popup, { state: 'detached' });
+      }
     }
   }, options);
 }
 
-check('a narrow window holds every view', async (page) => {
-  for (const view of ['flame', 'icicle', 'table', 'tree', 'sandwich']) {
-    await open(page, address(`?view=${view}&frame=parse`));
-    const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    assert.equal(wider, 0, view);
+for (const locale of ['en-US', 'ja-JP', 'zh-CN']) {
+  check(`a window holds every view, ${locale}`, async (page) => {
+    for (const query of ['view=flame', 'view=icicle', 'view=table', 'view=tree', 'view=sandwich&frame=parse', `base=${base}`,
+      `base=${base}&view=table`, 'focus=serve&hide=x&search=parse']) {
+      await open(page, address(`?${query}`));
+      assert.deepEqual(await tooWide(page), [], query);
+    }
+  }, { locale });
+}
+
+check('a window holds every report of a file', async (page) => {
+  const view = await fileView(pprof(TYPES, [sample(['main', 'hot'], 70), sample(['main', 'cold'], 30)]));
+  try {
+    await page.goto(view.base);
+    await ready(page);
+    const place = page.url().split('?')[0];
+    for (const report of ['', 'top', 'tree', 'list', 'peek', 'traces', 'top?focus=hot']) {
+      await page.goto(place + report);
+      assert.deepEqual(await tooWide(page), [], report);
+    }
+    // A report of one function, without its name, leads to the functions.
+    await page.goto(`${place}list`);
+    await page.click('.empty a:text-is("Top")');
+    await page.waitForURL(/\/top/);
+  } finally {
+    await view.stop();
   }
-}, { viewport: { width: 480, height: 900 } });
+});
 
 /** Words that every language has: names of options, keys, functions, formats and units. */
 const SAME_WORDS = new RegExp(['[a-z]+_?[a-z]+=\\S*', 'focus|ignore|hide|show(_from)?|tag(focus|ignore|root)|granularity|filefunctions|functions|files|lines|addresses',
@@ -684,9 +701,7 @@ check('commands and exports are one click away', async (page) => {
   await page.click('text=Export');
   const commands = page.locator('.pv-command');
   for (let number = 0; number < await commands.count(); number++) {
-    await commands.nth(number).locator('button').click();
-    await commands.nth(number).locator('button:text-is("Copied")').waitFor();
-    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await commands.nth(number).locator('pre').textContent());
+    assert.equal(await copy(page, commands.nth(number).locator('button')), await commands.nth(number).locator('pre').textContent());
   }
   const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.pv-exports a').first().click()]);
   assert.ok(readFileSync(await download.path()).length > 20);
