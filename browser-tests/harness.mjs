@@ -37,6 +37,8 @@ const FOLDER = mkdtempSync(path.join(tmpdir(), 'procprof-browser-'));
 process.env.TMPDIR = FOLDER;
 const removeFolder = () => rmSync(FOLDER, { recursive: true, force: true, maxRetries: 10 });
 process.on('exit', removeFolder);
+// Without these, a signal ends the process before its listeners of the exit.
+for (const signal of ['SIGHUP', 'SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 
 /** A new folder that is removed when the tests of a file have ended. */
 export const newFolder = () => mkdtempSync(path.join(FOLDER, 'test-'));
