@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tempfile::TempDir;
 
 /// The library. A test of a crate does not depend on a shared library of the same crate, so it is built here;
@@ -31,16 +31,23 @@ pub(crate) fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/preload")
 }
 
-/// A program, built with further arguments (`-ljemalloc`) after its source.
+/// A program, built once, with further arguments (`-ljemalloc`) after its source.
 pub(crate) fn program(source: &str, more: &[&str]) -> PathBuf {
-    static BUILT: OnceLock<(TempDir, Mutex<HashMap<String, PathBuf>>)> = OnceLock::new();
-    let (folder, built) = BUILT.get_or_init(|| (tempfile::tempdir().unwrap(), Mutex::default()));
-    let key = format!("{source} {more:?}");
-    let mut built = built.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(program) = built.get(&key) {
-        return program.clone();
-    }
-    let program = folder.path().join(format!("{}-{}", source.split('.').next().unwrap(), built.len()));
+    /// The number of each program, and its file once it is built.
+    type Built = HashMap<String, Arc<(usize, OnceLock<PathBuf>)>>;
+    static BUILT: Mutex<Option<Built>> = Mutex::new(None);
+    let place = {
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        let built = built.get_or_insert_default();
+        let number = built.len();
+        built.entry(format!("{source} {more:?}")).or_insert_with(|| Arc::new((number, OnceLock::new()))).clone()
+    };
+    // Others may be built at the same time.
+    place.1.get_or_init(|| compile(source, more, place.0)).clone()
+}
+
+fn compile(source: &str, more: &[&str], number: usize) -> PathBuf {
+    let program = folder_of_programs().join(format!("{}-{number}", source.split('.').next().unwrap()));
     let compiler = if source.ends_with(".c") { "gcc" } else { "g++" };
     let mut command = Command::new(compiler);
     command
@@ -49,8 +56,25 @@ pub(crate) fn program(source: &str, more: &[&str]) -> PathBuf {
     command.arg(testdata().join(source)).arg("-o").arg(&program).args(more);
     let output = command.output().unwrap_or_else(|error| panic!("{compiler} is needed: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    built.insert(key, program.clone());
     program
+}
+
+/// The folder of the programs, removed at the end of this process.
+fn folder_of_programs() -> PathBuf {
+    static FOLDER: Mutex<Option<TempDir>> = Mutex::new(None);
+    extern "C" fn remove() {
+        drop(FOLDER.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+    let mut folder = FOLDER.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = folder.get_or_insert_with(|| {
+        unsafe extern "C" {
+            fn atexit(function: extern "C" fn()) -> i32;
+        }
+        // SAFETY: the function stays loaded until the end.
+        assert_eq!(unsafe { atexit(remove) }, 0);
+        tempfile::tempdir().unwrap()
+    });
+    folder.path().to_owned()
 }
 
 /// Runs a tool that must be there; its standard output.

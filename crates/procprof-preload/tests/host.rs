@@ -6,12 +6,48 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Longest wait for a condition, also on a machine that is busy with much else.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Seconds of captures that are repeated, each longer than the one before, until one has seen enough: a busy machine
+/// leaves the program little time.
+pub(crate) const LONGER_AND_LONGER: [u64; 6] = [2, 4, 8, 16, 32, 64];
+
+/// Waits for a condition.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {} s", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A process that is killed and waited for when dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended, or the test has failed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// CPU time of a process.
+fn cpu_time(pid: u32) -> Duration {
+    const TICKS_PER_SECOND: u64 = 100;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name, which may have anything in it: fields 14 and 15 of all.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(1000 / TICKS_PER_SECOND * ticks)
+}
 
 pub(crate) struct Host {
-    child: Child,
+    child: Running,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     errors: Receiver<String>,
@@ -39,7 +75,7 @@ impl Host {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut host = Self { child, stdin, stdout, errors, address: String::new() };
+        let mut host = Self { child: Running(child), stdin, stdout, errors, address: String::new() };
         host.address = host.reported_address();
         host
     }
@@ -61,7 +97,7 @@ impl Host {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// The next line of its standard output.
@@ -93,22 +129,47 @@ impl Host {
     /// Ends its input and waits for its end.
     pub(crate) fn finish(mut self) -> ExitStatus {
         drop(self.stdin.take());
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("process {} does not end", self.child.id());
+        let mut status = None;
+        wait_until("the program's end", || {
+            status = self.child.0.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
     }
-}
 
-impl Drop for Host {
-    fn drop(&mut self) {
-        // It has ended, or the test has failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// Begins a request in a thread of its own.
+    pub(crate) fn begin(&self, path: &str) -> JoinHandle<std::io::Result<Vec<u8>>> {
+        let (address, path) = (self.address.clone(), path.to_owned());
+        std::thread::spawn(move || get(&address, &path))
+    }
+
+    /// Waits until a profile is being taken, whose path is given.
+    pub(crate) fn has_begun(&self, path: &str) {
+        let thread = match path.split('?').next().unwrap().rsplit('/').next() {
+            Some("profile") => "procprof-cpu",
+            Some("contention") => "procprof-locks",
+            // The connection's own thread takes it, by signals.
+            _ => return wait_until(&format!("the handler of {path}"), || self.handles_sigprof()),
+        };
+        wait_until(&format!("the thread of {path}"), || {
+            let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
+            let mut names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+            names.any(|name| name.trim_end() == thread)
+        });
+    }
+
+    /// Whether SIGPROF has a handler.
+    fn handles_sigprof(&self) -> bool {
+        const SIGPROF: u64 = 1 << 26;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(caught, 16).unwrap() & SIGPROF != 0
+    }
+
+    /// Waits until the program has used so much more CPU time.
+    pub(crate) fn works_for(&self, cpu: Duration) {
+        let before = cpu_time(self.pid());
+        wait_until("the program's work", || cpu_time(self.pid()) >= before + cpu);
     }
 }
 
@@ -130,12 +191,10 @@ pub(crate) fn get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
 
 /// Repeats a request until there is an answer.
 pub(crate) fn get_soon(address: &str, path: &str) -> Vec<u8> {
-    let start = Instant::now();
-    loop {
-        match get(address, path) {
-            Ok(answer) => return answer,
-            Err(error) if start.elapsed() > PATIENCE => panic!("{address}{path}: {error}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
-        }
-    }
+    let mut answer = None;
+    wait_until(&format!("an answer of {address}{path}"), || {
+        answer = get(address, path).ok();
+        answer.is_some()
+    });
+    answer.unwrap()
 }
