@@ -1,4 +1,5 @@
-// Coroutines of a program's own making. It says "ready", reads a line, runs for two seconds, and says "ok".
+// Coroutines of a program's own making. It says "ready", reads a line, runs for the CPU seconds that SECONDS names,
+// and says "ok".
 // "below": on a stack right below that of its thread (one mapping for the kernel, as it may be below the main thread's control block, too), in generated code
 // that uses the frame pointer for data; what it points to is unmapped meanwhile. "small": on stacks of 8 KiB that allocate, while libraries come and go.
 #define _GNU_SOURCE
@@ -19,9 +20,11 @@ static char *low;
 static void (*code)(uint64_t frame_pointer, uint64_t rounds);
 static volatile unsigned long sink;
 
+static double length;
+
 static double now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
@@ -36,9 +39,9 @@ static void run_on(char *stack, size_t bytes, void (*body)(void)) {
 
 static void generated(void) {
     double start = now();
-    for (int is_there = 1; now() < start + 2;) {
+    for (int is_there = 1; now() < start + length;) {
         code((uint64_t)low + 32 * PAGE, 1000000);
-        if (is_there && now() > start + 1) {
+        if (is_there && now() > start + length / 2) {
             munmap(low + 30 * PAGE, 4 * PAGE);
             is_there = 0;
         }
@@ -82,7 +85,7 @@ static void allocating(void) {
 }
 
 static int small(void) {
-    double end = now() + 2;
+    double end = now() + length;
     for (unsigned round = 0; now() < end; round++) {
         char *memory = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         mprotect(memory, PAGE, PROT_NONE);
@@ -98,6 +101,7 @@ int main(int count, char **words) {
     puts("ready");
     fflush(stdout);
     getchar();
+    length = atof(getenv("SECONDS"));
     int failed = count > 1 && !strcmp(words[1], "below") ? below() : small();
     if (!failed) puts("ok");
     return failed;

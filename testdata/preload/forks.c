@@ -1,5 +1,5 @@
 // A program whose own handler of fork waits for a thread that fights for a lock meanwhile, as allocators' handlers wait for their locks.
-// It says "ready", reads a line, forks for two seconds, each child allocates and takes a lock, and says how many handlers waited in vain.
+// It says "ready", reads a line, forks 50 times for each second that SECONDS names, each child allocates and takes a lock, and says how many handlers waited in vain.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void *contend(void *unused) {
 
 static void before(void) {
     unsigned long seen = done;
-    double end = now() + 10;
+    double end = now() + 120;
     while (done < seen + 200 && now() < end) usleep(100);
     stuck += done < seen + 200;
 }
@@ -47,10 +47,10 @@ int main(void) {
     fflush(stdout);
     getchar();
     long bad = 0, forks = 0;
-    for (double end = now() + 2; now() < end && !stuck; forks++) {
+    for (long wanted = 50 * atof(getenv("SECONDS")); forks < wanted && !stuck; forks++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(120);
             for (int i = 0; i < 1000; i++) free(malloc(i * 10));
             _exit(0);
         }

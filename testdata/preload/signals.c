@@ -1,4 +1,5 @@
-// A program that uses signals in ways that are its right. Its argument names the way; it says "ready", reads a line, works for two seconds, and says how it went.
+// A program that uses signals in ways that are its right. Its argument names the way; it says "ready", reads a line, works for the CPU seconds that SECONDS names
+// (or a number of rounds in proportion), and says how it went.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -13,16 +14,17 @@
 static volatile unsigned long sink;
 static volatile int stop;
 static volatile long own, others, nested;
+static double length;
 
-static double now(void) {
+static double now(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
 static void work(double seconds) {
     unsigned long x = sink + 1;
-    for (double end = now() + seconds; now() < end;)
+    for (double end = now(CLOCK_THREAD_CPUTIME_ID) + seconds; now(CLOCK_THREAD_CPUTIME_ID) < end;)
         for (int i = 0; i < 100000; i++) x ^= x << 13, x ^= x >> 7, x ^= x << 17;
     sink = x;
 }
@@ -47,7 +49,7 @@ static int onstack(void) {
     sigaction(SIGUSR1, &action, NULL);
     pthread_t thread;
     pthread_create(&thread, NULL, signalled, NULL);
-    for (double end = now() + 2; now() < end; usleep(50)) pthread_kill(thread, SIGUSR1);
+    for (; own < 5000 * length; usleep(50)) pthread_kill(thread, SIGUSR1);
     stop = 1;
     pthread_join(thread, NULL);
     return own == 0;
@@ -65,7 +67,7 @@ static void *cancelled(void *unused) {
 
 // Threads are cancelled while they compute: a signal of the C library's own.
 static int cancel(void) {
-    for (double end = now() + 2; now() < end;) {
+    for (int round = 0; round < 700 * length; round++) {
         pthread_t threads[2];
         for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, cancelled, NULL);
         usleep(500);
@@ -97,9 +99,9 @@ static int owner(void) {
     sigaction(SIGPROF, &action, NULL);
     struct itimerval every = {{0, 10000}, {0, 10000}};
     setitimer(ITIMER_PROF, &every, NULL);
-    work(1);
+    work(length / 2);
     int is_kept = installed(on_prof, SA_SIGINFO | SA_RESTART);
-    work(1);
+    work(length / 2);
     memset(&every, 0, sizeof every);
     setitimer(ITIMER_PROF, &every, NULL);
     int is_former = signal(SIGPROF, SIG_IGN) == (void (*)(int))on_prof && signal(SIGPROF, SIG_DFL) == SIG_IGN;
@@ -116,11 +118,11 @@ static void on_kill(int signal) {
 static int sender(void) {
     signal(SIGPROF, on_kill);
     long lost = 0;
-    for (double end = now() + 2; now() < end && !lost;) {
+    for (int round = 0; round < 5000 * length && !lost; round++) {
         long before = own;
-        double limit = now() + 10;
+        double limit = now(CLOCK_MONOTONIC) + 120;
         kill(getpid(), SIGPROF);
-        while (own == before && now() < limit) usleep(1);
+        while (own == before && now(CLOCK_MONOTONIC) < limit) usleep(1);
         lost += own == before;
     }
     printf("lost %ld\n", lost);
@@ -129,15 +131,15 @@ static int sender(void) {
 
 // All handlers are put back to their defaults, as daemons do.
 static int reset(void) {
-    work(0.5);
+    work(length / 4);
     for (int signal_number = 1; signal_number < 32; signal_number++) signal(signal_number, SIG_DFL);
-    work(1.5);
+    work(length);
     return 0;
 }
 
 // The default of SIGPROF is to end the process, and a signal that is not the sampler's does.
 static int deadly(void) {
-    work(1);
+    work(length / 2);
     kill(getpid(), SIGPROF);
     work(10);
     return 0;
@@ -148,7 +150,7 @@ static int tiny(void) {
     char stack[2048];
     stack_t small = {.ss_sp = stack, .ss_size = sizeof stack}, found;
     if (sigaltstack(&small, NULL)) return 2;
-    work(2);
+    work(length);
     sigaltstack(NULL, &found);
     printf("same %d\n", found.ss_sp == small.ss_sp && found.ss_size == small.ss_size && found.ss_flags == 0);
     small.ss_flags = SS_DISABLE;
@@ -171,7 +173,7 @@ static int waiter(void) {
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_t thread;
     pthread_create(&thread, NULL, waiting, NULL);
-    work(2);
+    work(length);
     pthread_kill(thread, SIGUSR1);
     return pthread_join(thread, NULL);
 }
@@ -179,7 +181,9 @@ static int waiter(void) {
 // The process becomes another program, one way or another; the next round is the number of the way.
 static int execute(const char *self, int way) {
     char number[16];
-    work(0.1);
+    // The first one is captured.
+    double seconds = way == 0 ? 0.1 : 0.01;
+    work(seconds);
     snprintf(number, sizeof number, "%d", way + 1);
     // Copying long arguments takes the kernel a while, in which signals come.
     enum { LONG = 14, BYTES = 100000 };
@@ -188,7 +192,7 @@ static int execute(const char *self, int way) {
     extern char **environ;
     if (way == 0) unsetenv("PROCPROF_LISTEN");
     execl("/no/such/program", "a", "b", "c", "d", "e", "f", "g", (char *)NULL);
-    work(0.1);
+    work(seconds);
     switch (way) {
         case 0: execve(self, words, environ); break;
         case 1: execv(self, words); break;
@@ -205,6 +209,7 @@ static int execute(const char *self, int way) {
 int main(int count, char **words) {
     const char *way = words[1];
     int next = count > 2 ? atoi(words[2]) : 0;
+    length = atof(getenv("SECONDS"));
     if (count == 2) {
         puts("ready");
         fflush(stdout);
