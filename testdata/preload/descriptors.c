@@ -12,7 +12,7 @@ static void *work(void *argument) {
     while (!is_over) {
         for (int round = 0; round < 200000; round++)
             state = state * 6364136223846793005 + 1442695040888963407;
-        usleep(5000);
+        usleep(10000);
     }
     return argument == NULL ? (void *)state : NULL;
 }

@@ -1,5 +1,5 @@
-/* A program that lives near its limit of address space and handles that memory is refused. Each line of standard input takes it a step further: 20 MB left; 600 MB left, of
-   which it takes all a second later, and again all that anybody gives back; the end. */
+/* A program that lives near its limit of address space and handles that memory is refused. Each line of standard input takes it a step further: 20 MB left; 600 MB left; it
+   takes all of these, and again all that anybody gives back; the end. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,6 @@ static void *work_on(void *argument) {
 }
 
 static void *eat(void *argument) {
-    sleep(1);
     while (!is_over) {
         size_t bytes = 64 << 20;
         while (bytes >= 4096)
@@ -60,6 +59,9 @@ int main(void) {
     fflush(stdout);
     getchar();
     leave(600);
+    printf("room\n");
+    fflush(stdout);
+    getchar();
     pthread_create(&eater, NULL, eat, NULL);
     printf("eating\n");
     fflush(stdout);

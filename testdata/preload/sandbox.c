@@ -100,7 +100,7 @@ int main(int count, char **arguments) {
         fflush(stdout);
     }
     unsigned long before = beats;
-    for (double start = now(); beats == before && now() - start < 20;)
+    for (double start = now(); beats == before && now() - start < 300;)
         usleep(1000);
     _exit(beats == before || !is_inside);
 }

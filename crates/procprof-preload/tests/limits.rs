@@ -1,11 +1,13 @@
 //! Programs at their limits, which must not meet the library's share of them.
 
 use crate::build::program;
-use crate::host::{Host, get, get_soon, preloaded};
+use crate::host::{Host, LONGER_AND_LONGER, Running, get, get_soon, preloaded, wait_until};
 use procprof_profile::Profile;
 use procprof_profile::format::decode;
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Paths whose answers are made in as many ways as there are.
 const PATHS: &[&str] = &[
@@ -22,8 +24,6 @@ fn what_a_program_prints_to_a_closed_stream_is_in_no_answer() {
     let mut host = Host::start(preloaded(&program("streams.c", &[])));
     assert_eq!(host.line(), "ready");
     for path in PATHS {
-        // Printing goes on for 300 ms and more.
-        (0..8).for_each(|_| host.go_on());
         let answer = host.get(path);
         assert!(!answer.windows(6).any(|bytes| bytes == b"SECRET"), "{path}: {}", String::from_utf8_lossy(&answer));
     }
@@ -39,13 +39,16 @@ fn a_program_at_its_limit_of_descriptors_keeps_the_last_one() {
         assert!(answer.is_ok(), "{path}: {answer:?}");
     }
     // A thread is counted once it has been sampled, for which it must have run.
-    let sampled = [1, 4, 16].iter().any(|seconds| {
-        let profile = host.get(&format!("/debug/pprof/profile?seconds={seconds}&engine=perf"));
-        let profile = decode(&profile, &Default::default()).unwrap().profile;
+    let sampled = LONGER_AND_LONGER.iter().any(|seconds| {
+        let profile = profile(&host, &format!("profile?seconds={seconds}&engine=perf"));
         comment(&profile, "threads-by-perf").parse::<u32>().unwrap() >= 24
     });
     assert!(sampled, "perf events sample all threads");
     assert!(host.finish().success(), "an open failed, or found its number taken");
+}
+
+fn profile(host: &Host, path: &str) -> Profile {
+    decode(&host.get(&format!("/debug/pprof/{path}")), &Default::default()).unwrap().profile
 }
 
 fn comment(profile: &Profile, key: &str) -> String {
@@ -62,59 +65,81 @@ fn of_function(profile: &Profile, function: &str) -> [i64; 2] {
     samples.fold([0, 0], |sum, sample| [sum[0] + sample.values[0], sum[1] + sample.values[1]])
 }
 
+/// CPU time of a program from the begin of a capture to its sandbox.
+const BEFORE: Duration = Duration::from_millis(200);
+/// What is left of the capture then, at least.
+const BEHIND: Duration = Duration::from_secs(1);
+
+/// A program whose thread goes into a sandbox while a capture runs, and that capture.
+fn sandboxed_amid(mode: &str, path: impl Fn(u64) -> String) -> (Host, Profile) {
+    for seconds in LONGER_AND_LONGER {
+        let mut command = preloaded(&program("sandbox.c", &[]));
+        command.arg(mode);
+        let mut host = Host::start(command);
+        assert_eq!(host.line(), "ready");
+        let (path, requested) = (path(seconds), Instant::now());
+        let capture = host.begin(&format!("/debug/pprof/{path}"));
+        host.has_begun(&path);
+        host.works_for(BEFORE);
+        host.go_on();
+        assert_eq!(host.line(), "inside", "{mode}, {path}");
+        let is_amid = requested.elapsed() + BEHIND < Duration::from_secs(seconds);
+        let bytes = capture.join().unwrap().unwrap_or_else(|error| panic!("{mode}, {path}: {error}"));
+        if is_amid {
+            return (host, decode(&bytes, &Default::default()).unwrap().profile);
+        }
+        assert!(host.finish().success(), "{mode}, {path}: the thread does not work any more");
+    }
+    panic!("{mode}: the thread does not go into its sandbox in time");
+}
+
 /// The thread goes into the sandbox while a capture runs, and is sampled there where that does not need what a filter
 /// may refuse.
 #[test]
 fn a_thread_that_goes_into_a_sandbox_lives_on() {
     for (mode, engine) in [("strict", "tick"), ("strict", "perf"), ("filter", "tick"), ("filter", "perf")] {
-        let mut command = preloaded(&program("sandbox.c", &[]));
-        command.arg(mode);
-        let mut host = Host::start(command);
-        assert_eq!(host.line(), "ready");
-        let (address, path) = (host.address.clone(), format!("/debug/pprof/profile?seconds=2&engine={engine}"));
-        let capture = std::thread::spawn(move || get(&address, &path).map(drop));
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        host.go_on();
-        assert_eq!(host.line(), "inside");
-        capture.join().unwrap().unwrap_or_else(|error| panic!("{mode}, {engine}: {error}"));
-        let profile =
-            decode(&host.get(&format!("/debug/pprof/profile?seconds=1&engine={engine}")), &Default::default())
-                .unwrap()
-                .profile;
-        let samples = of_function(&profile, "sandboxed")[0];
-        println!("{mode}, {engine}: {samples} samples, {}", comment(&profile, "threads-in-a-sandbox"));
-        assert_eq!(samples > 0, mode == "strict", "{mode}, {engine}: {:?}", profile.comments().collect::<Vec<_>>());
+        let (host, _) = sandboxed_amid(mode, |seconds| format!("profile?seconds={seconds}&engine={engine}"));
+        let is_sampled = |seconds: u64| {
+            let profile = profile(&host, &format!("profile?seconds={seconds}&engine={engine}"));
+            let samples = of_function(&profile, "sandboxed")[0];
+            println!("{mode}, {engine}: {samples} samples, {}", comment(&profile, "threads-in-a-sandbox"));
+            samples > 0
+        };
+        if mode == "strict" {
+            assert!([1, 4, 16, 64].into_iter().any(is_sampled), "{mode}, {engine}: no samples");
+        } else {
+            assert!(!is_sampled(1), "{mode}, {engine}: samples");
+        }
         host.get("/debug/pprof/wall?seconds=1");
         assert!(host.finish().success(), "{mode}, {engine}: the thread does not work any more");
     }
 }
 
+const FILTERS: [&str; 3] = ["late", "raw", "refused"];
+const CAPTURES: [&str; 3] =
+    ["profile?frequency=4000&engine=tick", "profile?frequency=4000&engine=perf", "wall?frequency=100"];
+
 /// The filter ends the process at the next signal's return, so that none may come from before it is loaded.
+fn a_loaded_filter_ends_signals(mode: &str, path: &str) {
+    let (host, profile) = sandboxed_amid(mode, |seconds| format!("{path}&seconds={seconds}"));
+    let is_left_alone = profile.comments().any(|comment| comment.contains("threads-in-a-sandbox="));
+    assert_eq!(is_left_alone, mode != "refused", "{mode}, {path}: {:?}", profile.comments().collect::<Vec<_>>());
+    assert!(host.finish().success(), "{mode}, {path}: the thread does not work any more");
+}
+
 #[test]
 fn a_thread_that_loads_a_filter_amid_a_capture_is_signalled_no_more() {
-    let paths = [
-        "profile?seconds=6&frequency=4000&engine=tick",
-        "profile?seconds=6&frequency=4000&engine=perf",
-        "wall?seconds=6&frequency=100",
-    ];
-    for (mode, path) in ["late", "raw", "refused"].into_iter().flat_map(|mode| paths.map(|path| (mode, path))) {
-        let mut command = preloaded(&program("sandbox.c", &[]));
-        command.arg(mode);
-        let mut host = Host::start(command);
-        assert_eq!(host.line(), "ready");
-        let (address, path) = (host.address.clone(), format!("/debug/pprof/{path}"));
-        let capture = std::thread::spawn({
-            let path = path.clone();
-            move || get(&address, &path)
-        });
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        host.go_on();
-        assert_eq!(host.line(), "inside", "{mode}, {path}");
-        let bytes = capture.join().unwrap().unwrap_or_else(|error| panic!("{mode}, {path}: {error}"));
-        let profile = decode(&bytes, &Default::default()).unwrap().profile;
-        let is_left_alone = profile.comments().any(|comment| comment.contains("threads-in-a-sandbox="));
-        assert_eq!(is_left_alone, mode != "refused", "{mode}, {path}: {:?}", profile.comments().collect::<Vec<_>>());
-        assert!(host.finish().success(), "{mode}, {path}: the thread does not work any more");
+    CAPTURES.iter().for_each(|path| a_loaded_filter_ends_signals("late", path));
+    // Other calls of the same hook.
+    a_loaded_filter_ends_signals("raw", CAPTURES[0]);
+    a_loaded_filter_ends_signals("refused", CAPTURES[1]);
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask soak long` runs it"]
+fn filters_of_all_kinds_are_loaded_amid_captures_of_all_kinds() {
+    for _ in 0..3 {
+        FILTERS.iter().for_each(|mode| CAPTURES.iter().for_each(|path| a_loaded_filter_ends_signals(mode, path)));
     }
 }
 
@@ -131,10 +156,9 @@ fn a_thread_allocates_on_under_a_filter_that_permits_little_more() {
     assert_eq!(host.line(), "ready");
     host.go_on();
     assert_eq!(host.line(), "inside");
-    let wanted =
-        |profile: &Profile| profile.comments().any(|comment| comment.contains("samples-left-out-for-seccomp="));
-    let heap = || decode(&host.get("/debug/pprof/heap"), &Default::default()).unwrap().profile;
-    assert!((0..200).any(|_| wanted(&heap())), "no sample is due: {:?}", heap().comments().collect::<Vec<_>>());
+    wait_until("a sample of the heap that is due", || {
+        profile(&host, "heap").comments().any(|comment| comment.contains("samples-left-out-for-seccomp="))
+    });
     assert!(host.finish().success(), "the thread does not work any more");
 }
 
@@ -145,12 +169,12 @@ fn the_agent_ends_before_a_filter_for_all_threads_that_forbids_what_it_calls() {
     command.arg("common").env("PROCPROF_CONTENTION", "on");
     let mut host = Host::start(command);
     assert_eq!(host.line(), "ready");
-    let address = host.address.clone();
-    let capture = std::thread::spawn(move || get(&address, "/debug/pprof/profile?seconds=30"));
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    let capture = host.begin("/debug/pprof/profile?seconds=300");
+    host.has_begun("profile");
+    host.works_for(BEFORE);
     host.go_on();
     assert_eq!(host.line(), "inside");
-    drop(capture.join().unwrap());
+    let _ = capture.join().unwrap();
     assert!(get(&host.address, "/debug/pprof/heap").is_err());
     assert!(host.finish().success(), "the thread does not work any more");
 }
@@ -161,12 +185,8 @@ fn a_thread_that_must_not_be_signalled_is_left_alone_and_counted() {
     command.arg("deaf");
     let mut host = Host::start(command);
     assert_eq!(host.line(), "ready");
-    for path in [
-        "/debug/pprof/profile?seconds=1&engine=tick",
-        "/debug/pprof/profile?seconds=1&engine=perf",
-        "/debug/pprof/wall?seconds=1",
-    ] {
-        let profile = decode(&host.get(path), &Default::default()).unwrap().profile;
+    for path in ["profile?seconds=1&engine=tick", "profile?seconds=1&engine=perf", "wall?seconds=1"] {
+        let profile = profile(&host, path);
         assert!(
             comment(&profile, "threads-in-a-sandbox").starts_with("1: "),
             "{path}: {:?}",
@@ -185,19 +205,19 @@ fn of_blocking(profile: &Profile, kind: &str) -> [i64; 2] {
 fn a_thread_that_blocks_the_signal_is_counted_and_its_time_has_a_row() {
     let mut host = Host::start(preloaded(&program("blocks.c", &[])));
     assert_eq!(host.line(), "ready");
-    for (path, kind) in
-        [("profile?seconds=1&engine=tick", "CPU"), ("profile?seconds=1&engine=perf", "CPU"), ("wall?seconds=1", "wall")]
+    for (path, kind) in [("profile?engine=tick", "CPU"), ("profile?engine=perf", "CPU"), ("wall?frequency=19", "wall")]
     {
-        let profile = decode(&host.get(&format!("/debug/pprof/{path}")), &Default::default()).unwrap().profile;
-        let (blocking, work) = (of_blocking(&profile, kind), of_function(&profile, "work"));
-        println!("{path}: {blocking:?}, {work:?} of {}", profile.total(1));
-        assert_eq!(
-            comment(&profile, "threads-that-block-sigprof"),
-            "1",
-            "{path}: {:?}",
-            profile.comments().collect::<Vec<_>>()
-        );
-        assert!(blocking[0] == 0 && blocking[1] > 0 && work[0] > 0, "{path}: {blocking:?}, {work:?}");
+        // Both threads must have run to be seen.
+        let are_seen = [1, 4, 16, 64].into_iter().any(|seconds| {
+            let profile = profile(&host, &format!("{path}&seconds={seconds}"));
+            let (blocking, work) = (of_blocking(&profile, kind), of_function(&profile, "work"));
+            println!("{path}: {blocking:?}, {work:?} of {}", profile.total(1));
+            assert_eq!(blocking[0], 0, "{path}: samples of a thread that blocks the signal");
+            let counted = comment(&profile, "threads-that-block-sigprof");
+            assert!(["", "0", "1"].contains(&&*counted), "{path}: {counted} threads block the signal");
+            counted == "1" && blocking[1] > 0 && work[0] > 0
+        });
+        assert!(are_seen, "{path}");
     }
     assert!(host.finish().success());
 }
@@ -219,16 +239,17 @@ fn a_program_without_memory_survives_requests() {
     }
     assert!(!host.get("/debug/pprof/cmdline").is_empty());
     host.go_on();
+    assert_eq!(host.line(), "room");
+    // Memory goes while it is taken, and is gone for the others; a capture that is then being made ends early, or is
+    // made of what it has.
+    let first = host.begin("/debug/pprof/profile?seconds=2");
+    host.has_begun("profile");
+    host.works_for(BEFORE);
+    host.go_on();
     assert_eq!(host.line(), "eating");
-    // Memory is gone after the first second; a capture that is then being made ends early, or is made of what it has.
-    for path in [
-        "/debug/pprof/profile?seconds=3",
-        "/debug/pprof/wall?seconds=2",
-        "/debug/pprof/profile?seconds=2&engine=perf&frequency=997",
-    ] {
-        if let Err(error) = get(&host.address, path) {
-            println!("{path}: {error}");
-        }
+    println!("{:?}", first.join().unwrap().err());
+    for path in ["/debug/pprof/wall?seconds=1", "/debug/pprof/profile?seconds=1&engine=perf&frequency=997"] {
+        println!("{path}: {:?}", get(&host.address, path).err());
     }
     assert!(host.finish().success(), "it was ended");
 }
@@ -238,15 +259,14 @@ fn a_program_without_memory_survives_requests() {
 fn many_threads_cost_few_mappings_and_these_are_given_back() {
     let mut host = Host::start(preloaded(&program("threads.c", &[])));
     let before: i64 = host.line().parse().unwrap();
-    let address = host.address.clone();
-    let capture = std::thread::spawn(move || get(&address, "/debug/pprof/profile?seconds=2&engine=tick").unwrap());
+    let capture = host.begin("/debug/pprof/profile?seconds=2&engine=tick");
     let mut most = before;
     while !capture.is_finished() {
         host.go_on();
         most = most.max(host.line().parse().unwrap());
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    let profile = decode(&capture.join().unwrap(), &Default::default()).unwrap().profile;
+    let profile = decode(&capture.join().unwrap().unwrap(), &Default::default()).unwrap().profile;
     assert_eq!(comment(&profile, "threads-without-timer"), "0");
     host.get("/debug/pprof/wall?seconds=1");
     host.go_on();
@@ -258,26 +278,36 @@ fn many_threads_cost_few_mappings_and_these_are_given_back() {
     assert!(host.finish().success());
 }
 
+/// A program that gets its listener once a file is there.
+fn started_by(file: &Path, mut command: Command) -> Running {
+    command.env("PROCPROF_LISTEN", "127.0.0.1:0").env("PROCPROF_START_FILE", file);
+    Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+/// The address that it reports.
+fn reported_address(program: &mut Running) -> String {
+    let mut errors = BufReader::new(program.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let address = errors.find_map(|line| Some(line.split_once("listens on http://")?.1.split('/').next()?.to_owned()));
+    address.expect("it listens")
+}
+
 /// A second thread takes shortcuts of the C library away; with a file to wait for there is none before it is made.
 #[test]
 fn nothing_is_started_before_the_file_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("start");
-    let mut command = preloaded(&program("allocates.c", &[]));
-    command.env("PROCPROF_LISTEN", "127.0.0.1:0").env("PROCPROF_START_FILE", &file);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut program = started_by(&file, preloaded(&program("allocates.c", &[])));
+    let mut lines = BufReader::new(program.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     // Each line states whether the C library has seen one thread only; where it has no such word, it is always so.
     for _ in 0..3 {
         assert_eq!(lines.next().as_deref(), Some("alone"));
-        assert_eq!(std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(format!("/proc/{}/task", program.0.id())).unwrap().count(), 1);
     }
     std::fs::write(&file, "").unwrap();
-    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let address = errors.find_map(|line| Some(line.split_once("listens on http://")?.1.split('/').next()?.to_owned()));
-    get_soon(&address.unwrap(), "/debug/pprof/profile?seconds=1");
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    get_soon(&reported_address(&mut program), "/debug/pprof/profile?seconds=1");
+    drop(program.0.stdin.take());
+    // What it still prints has room.
+    assert!(program.0.wait().unwrap().success());
 }
 
 /// Work that begins in an allocation opens files, where a thread that waits to be cancelled would end: with the
@@ -287,18 +317,16 @@ fn a_cancelled_thread_ends_in_no_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("start");
     let mut command = preloaded(&program("cancelled.c", &[]));
-    command
-        .arg(&file)
-        .env("PROCPROF_LISTEN", "127.0.0.1:0")
-        .env("PROCPROF_START_FILE", &file)
-        .env("PROCPROF_HEAP_SAMPLE_BYTES", "512");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    command.env("PROCPROF_HEAP_SAMPLE_BYTES", "512");
+    let mut program = started_by(&file, command);
+    let mut lines = BufReader::new(program.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(lines.next().as_deref(), Some("ready"));
     std::fs::write(&file, "").unwrap();
+    // Only then it has an end to come to.
+    reported_address(&mut program);
+    let mut input = program.0.stdin.take().unwrap();
+    input.write_all(b"\n").unwrap();
     assert_eq!(lines.next().as_deref(), Some("lived"));
-    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(errors.any(|line| line.contains("listens on http://")), "it has begun");
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    drop(input);
+    assert!(program.0.wait().unwrap().success());
 }
