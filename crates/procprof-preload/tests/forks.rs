@@ -1,7 +1,7 @@
 //! Processes that a program forks are profiled with it.
 
 use crate::build::program;
-use crate::host::{Host, preloaded};
+use crate::host::{Host, LONGER_AND_LONGER, preloaded, wait_until};
 use procprof_profile::format::decode;
 use procprof_profile::{LabelValue, Profile};
 
@@ -38,7 +38,7 @@ fn comment<'a>(profile: &'a Profile, key: &str) -> Option<&'a str> {
 fn workers_are_in_the_profile_of_the_process_that_forked_them() {
     let mut host = Host::start(preloaded(&program("prefork.c", &[])));
     let workers = numbers(&host.line());
-    let are_seen = [8, 16, 32].into_iter().any(|seconds| {
+    let are_seen = LONGER_AND_LONGER.into_iter().any(|seconds| {
         host.go_on();
         let before = numbers(&host.line());
         let profile =
@@ -74,7 +74,7 @@ fn workers_that_never_allocate_join_where_they_wait() {
     let mut host = Host::start(preloaded(&program("servers.c", &[])));
     let workers = numbers(&host.line());
     // A worker reads the tables of all its files before it samples, which on a busy machine may take it seconds.
-    let are_seen = [4, 8, 16, 32].into_iter().any(|seconds| {
+    let are_seen = LONGER_AND_LONGER.into_iter().any(|seconds| {
         let profile =
             decode(&host.get(&format!("/debug/pprof/profile?seconds={seconds}")), &Default::default()).unwrap().profile;
         let found = (comment(&profile, "processes"), comment(&profile, "processes-sampled"));
@@ -103,19 +103,16 @@ fn captures_of_workers_leave_nothing_behind() {
     let mut host = Host::start(preloaded(&program("prefork.c", &[])));
     let workers = numbers(&host.line());
     for round in 0..3 {
-        let profile =
-            decode(&host.get("/debug/pprof/profile?seconds=1&frequency=499"), &Default::default()).unwrap().profile;
-        assert_eq!(comment(&profile, "processes-sampled"), Some("3"), "round {round}");
+        // A worker has to run to join.
+        let have_joined = [1, 4, 16, 64].into_iter().any(|seconds| {
+            let path = format!("/debug/pprof/profile?seconds={seconds}&frequency=499");
+            let profile = decode(&host.get(&path), &Default::default()).unwrap().profile;
+            comment(&profile, "processes-sampled") == Some("3")
+        });
+        assert!(have_joined, "round {round}");
         let threads = |pid: &i64| std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count();
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while workers.iter().map(threads).sum::<usize>() > workers.len() {
-            assert!(std::time::Instant::now() < patience, "threads are left");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        while sockets(host.pid()) > 1 {
-            assert!(std::time::Instant::now() < patience, "a socket is left");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        wait_until("the end of threads in workers", || workers.iter().map(threads).sum::<usize>() == workers.len());
+        wait_until("the end of sockets", || sockets(host.pid()) <= 1);
     }
     assert!(host.finish().success());
 }
@@ -128,7 +125,7 @@ fn capture_short_lived(ends_by: &str, is_enough: impl Fn(&Profile, i64) -> bool)
     let mut host = Host::start(command);
     assert_eq!(host.line(), "ready");
     // A worker reads the tables of all its files before it samples, which on a busy machine may take it seconds.
-    let is_seen = [4, 8, 16, 32].into_iter().any(|seconds| {
+    let is_seen = LONGER_AND_LONGER.into_iter().any(|seconds| {
         host.go_on();
         let before = numbers(&host.line())[0];
         let profile =
