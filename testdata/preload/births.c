@@ -1,6 +1,6 @@
 /* Threads that live for so many milliseconds of their CPU time, one after another: births WAY MILLIS [BESIDE].
    `ordered` has `seven` for the first seven tenths of it, then `three`; `mixed` has them in short turns. BESIDE such rows run at once. Without MILLIS
-   it creates and joins 20,000 threads that do nothing, when a line is read, and prints the nanoseconds of CPU time for each. Ends with standard input. */
+   it creates and joins 4,000 threads that do nothing, when a line is read, and prints the nanoseconds of CPU time for each. Ends with standard input. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void *nothing(void *argument) {
 }
 
 static void create_and_join(void) {
-    const int count = 20000;
+    const int count = 4000;
     long before = clock_of(CLOCK_PROCESS_CPUTIME_ID);
     for (int index = 0; index < count; index++) {
         pthread_t thread;
