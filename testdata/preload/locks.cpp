@@ -1,5 +1,6 @@
 // Waits for locks of every kind with two threads each, keeping exact books of the waits, whenever a line is read; prints, for each function that waits,
-// its waits and their nanoseconds. Waits for conditions are not in the books. Ends with its input.
+// its waits, their nanoseconds, and how many of these are of waits in which the thread was preempted, too. Waits for conditions are not in the books. Ends
+// with its input.
 #include <condition_variable>
 #include <errno.h>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdint.h>
 #include <thread>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,7 +17,7 @@ using namespace std::chrono_literals;
 
 struct Books {
     const char *function;
-    uint64_t waits, nanos;
+    uint64_t waits, nanos, preempted;
 };
 
 static uint64_t now() {
@@ -24,13 +26,22 @@ static uint64_t now() {
     return time.tv_sec * 1000000000ull + time.tv_nsec;
 }
 
+static long preemptions() {
+    rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nivcsw;
+}
+
 // A lock that can't be had at once is waited for, and the wait is written down.
 template <typename Try, typename Lock> __attribute__((always_inline)) static inline void take(Books &books, Try attempt, Lock lock) {
     if (attempt())
         return;
+    long before = preemptions();
     uint64_t start = now();
     lock();
-    books.nanos += now() - start;
+    uint64_t nanos = now() - start;
+    books.nanos += nanos;
+    books.preempted += preemptions() != before ? nanos : 0;
     books.waits++;
 }
 
@@ -46,8 +57,8 @@ template <typename Lock> static void contend(Lock lock) {
     std::thread other([&] { work(books[1], 3000); });
     work(books[0], 1000);
     other.join();
-    printf("%s %llu %llu\n", books[0].function, (unsigned long long)(books[0].waits + books[1].waits),
-           (unsigned long long)(books[0].nanos + books[1].nanos));
+    printf("%s %llu %llu %llu\n", books[0].function, (unsigned long long)(books[0].waits + books[1].waits),
+           (unsigned long long)(books[0].nanos + books[1].nanos), (unsigned long long)(books[0].preempted + books[1].preempted));
 }
 
 static void hold(int micros) { usleep(micros); }

@@ -2,10 +2,12 @@
 // read-write lock of the C library's, whenever a line is read. Prints how often its own functions were called. Ends with its input.
 #include <atomic>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <mutex>
 #include <pthread.h>
 #include <shared_mutex>
 #include <stdio.h>
+#include <string.h>
 #include <thread>
 #include <unistd.h>
 
@@ -38,10 +40,27 @@ __attribute__((noinline)) static void waits_to_write() {
     a_shared_mutex.unlock();
 }
 
+static std::atomic<int> waiter_id;
+
+// Whether the thread sleeps, by its line in /proc.
+static bool is_asleep(int id) {
+    char name[64], line[256] = "";
+    snprintf(name, sizeof name, "/proc/self/task/%d/stat", id);
+    int file = open(name, O_RDONLY);
+    ssize_t length = read(file, line, sizeof line - 1);
+    close(file);
+    return length > 0 && strstr(line, ") S ");
+}
+
 template <typename Lock> static void contend(Lock &lock, void (*waits)()) {
     lock.lock();
-    std::thread waiter([=] { waits(), waits(); });
-    usleep(30000);
+    waiter_id = 0;
+    std::thread waiter([=] {
+        waiter_id = gettid();
+        waits(), waits();
+    });
+    while (waiter_id == 0 || !is_asleep(waiter_id))
+        usleep(1000);
     lock.unlock();
     waiter.join();
 }

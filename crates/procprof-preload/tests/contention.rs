@@ -1,7 +1,7 @@
 //! Waits for locks in C++ programs, compared with the programs' own exact counts.
 
 use crate::build::{program, tool};
-use crate::host::{Host, preloaded};
+use crate::host::{Host, preloaded, wait_until};
 use procprof_profile::Profile;
 use procprof_profile::format::decode;
 
@@ -25,8 +25,9 @@ fn recording() -> std::process::Command {
     command
 }
 
-/// The program's own counts of each function; also checks that its locks answered as they should.
-fn counts(host: &mut Host) -> Vec<(String, [i64; 2])> {
+/// The program's own counts of each function, the third of which is how many of its nanoseconds are of waits with
+/// preemption; also checks that its locks answered as they should.
+fn counts(host: &mut Host) -> Vec<(String, [i64; 3])> {
     host.go_on();
     let mut counts = Vec::new();
     loop {
@@ -37,8 +38,8 @@ fn counts(host: &mut Host) -> Vec<(String, [i64; 2])> {
                 assert_eq!(right, "1", "a lock answers differently");
                 return counts;
             }
-            [function, waits, nanos] => {
-                counts.push((function.to_owned(), [waits.parse().unwrap(), nanos.parse().unwrap()]))
+            [function, ref numbers @ ..] if numbers.len() == 3 => {
+                counts.push((function.to_owned(), [0, 1, 2].map(|index| numbers[index].parse().unwrap())));
             }
             _ => panic!("{line}"),
         }
@@ -51,20 +52,28 @@ fn waits_equal_exact_counts_for_every_kind_of_lock() {
     let counts = counts(&mut host);
     let (waits, holds) = (get(&host, "/debug/pprof/contention"), get(&host, "/debug/pprof/mutex"));
     assert_eq!(counts.len(), 6);
-    let all: i64 = counts.iter().map(|(_, exact)| exact[1]).sum();
+    let sum = |index: usize| counts.iter().map(|(_, exact)| exact[index]).sum::<i64>();
+    let (all, preempted) = (sum(1), sum(2));
     for (function, exact) in &counts {
         let (seen, held) = (of_function(&waits, function), of_function(&holds, function));
         println!("{function}: exact {exact:?}, recorded {seen:?}, held {held:?}");
-        // What passes between our clock and the program's is more on a busy machine.
-        assert!((seen[1] - exact[1]).abs() < exact[1] / 25 + 1_000_000, "{function}: {} ns of {}", seen[1], exact[1]);
+        // Between our clock and the program's the thread may have been preempted.
+        let tolerance = exact[1] / 25 + 1_000_000;
+        assert!(
+            seen[1] < exact[1] + tolerance && seen[1] > exact[1] - exact[2] - tolerance,
+            "{function}: {} ns of {exact:?}",
+            seen[1]
+        );
         // Once a busy machine has kept the collector from running, waits are sampled: their sum is kept to within a
         // part, while a short one that is taken represents many.
         assert!(seen[0] >= exact[0] / 2 && seen[0] <= exact[0] * 2, "{function}: {} waits of {}", seen[0], exact[0]);
         // On a busy machine two threads may never have met at one of them.
-        assert!(held[1] >= exact[1] / 2, "{function}: {} ns held of {}", held[1], exact[1]);
+        assert!(held[1] >= (exact[1] - exact[2]) / 2, "{function}: {} ns held of {}", held[1], exact[1]);
     }
-    let errors = [&waits, &holds].map(|profile| (profile.total(1) - all).abs() as f64 / all as f64);
-    assert!(errors[0] < 0.02 && errors[1] < 0.02, "{errors:?} of {all} ns");
+    for total in [&waits, &holds].map(|profile| profile.total(1)) {
+        let tolerance = all / 50;
+        assert!(total < all + tolerance && total > all - preempted - tolerance, "{total} of {all} ns");
+    }
     assert_eq!(of_function(&waits, "idles_on_conditions"), [0, 0]);
     assert!(host.finish().success());
 }
@@ -76,16 +85,20 @@ fn the_recording_is_on_during_requests_only() {
     counts(&mut host);
     let refused = crate::host::get(&host.address, "/debug/pprof/contention").unwrap_err().to_string();
     assert!(refused.contains("501") && refused.contains("seconds"), "{refused}");
-    let (address, path) = (host.address.clone(), "/debug/pprof/contention?seconds=4");
-    let capture = std::thread::spawn(move || crate::host::get(&address, path).unwrap());
-    while !host.get("/debug/pprof/contention/status").starts_with(b"{\"active\":true}") {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    let counts = counts(&mut host);
-    let profile = decode(&capture.join().unwrap(), &Default::default()).unwrap().profile;
-    for (function, exact) in &counts[..2] {
-        assert!(of_function(&profile, function)[1] > exact[1] / 2, "{function}");
-    }
+    let is_active = |host: &Host| host.get("/debug/pprof/contention/status").starts_with(b"{\"active\":true}");
+    // On a busy machine the program may not come to an end of its waits within the capture.
+    let are_seen = [4, 16, 64].into_iter().any(|seconds| {
+        let capture = host.begin(&format!("/debug/pprof/contention?seconds={seconds}"));
+        wait_until("the recording", || is_active(&host));
+        let counts = counts(&mut host);
+        let profile = decode(&capture.join().unwrap().unwrap(), &Default::default()).unwrap().profile;
+        counts[..2].iter().all(|(function, exact)| {
+            let seen = of_function(&profile, function);
+            println!("{seconds} s: {function}: exact {exact:?}, recorded {seen:?}");
+            seen[1] > exact[1] / 2
+        })
+    });
+    assert!(are_seen);
     assert!(host.get("/debug/pprof/contention/status").starts_with(b"{\"active\":false}"));
     assert!(host.finish().success());
 }
@@ -122,20 +135,19 @@ fn go_and_jeprof_read_both_views() {
     assert!(host.finish().success());
 }
 
-/// Nanoseconds that functions held a mutex in a round, by the program's own counts, and of the round.
-fn held(host: &mut Host, way: &str) -> (f64, Vec<(String, f64)>) {
+/// Nanoseconds that functions held a mutex in a round, by the program's own counts.
+fn held(host: &mut Host, way: &str) -> Vec<(String, f64)> {
     host.write_line(way);
-    let whole = host.line().parse().unwrap();
-    let mut counts = Vec::new();
-    loop {
-        let line = host.line();
-        let Some((function, nanos)) = line.split_once(' ') else { return (whole, counts) };
-        counts.push((function.to_owned(), nanos.parse().unwrap()));
-    }
+    let lines = std::iter::repeat_with(|| host.line()).take_while(|line| !line.is_empty());
+    let count = |line: String| {
+        let (function, nanos) = line.split_once(' ').unwrap();
+        (function.to_owned(), nanos.parse().unwrap())
+    };
+    lines.map(count).collect()
 }
 
-/// Each function's part of what was waited is its part of the time, whether it takes the lock again at once, and
-/// whether it is still there when the lock is let go.
+/// Each function's part of what was waited is its part of the time in which the lock was held, whether it takes the
+/// lock again at once, and whether it is still there when the lock is let go.
 #[test]
 fn holders_are_charged_with_their_part_of_the_time() {
     for (way, functions) in [
@@ -146,7 +158,8 @@ fn holders_are_charged_with_their_part_of_the_time() {
         let mut command = preloaded(&program("holders.cpp", &["-O2"]));
         command.env("PROCPROF_CONTENTION", "on");
         let mut host = Host::start(command);
-        let (whole, counts) = held(&mut host, way);
+        let counts = held(&mut host, way);
+        let whole: f64 = counts.iter().map(|(_, nanos)| nanos).sum();
         let holds = get(&host, "/debug/pprof/mutex");
         for sample in holds.samples() {
             let lines = sample.stack.iter().flat_map(|place| holds.lines(*place));
