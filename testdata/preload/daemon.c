@@ -8,7 +8,6 @@
 
 int main(int count, char **arguments) {
     (void)count;
-    usleep(300 * 1000);
     printf("ready\n");
     fflush(stdout);
     getchar();

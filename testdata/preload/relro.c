@@ -25,8 +25,13 @@ int main(void) {
     pthread_mutex_lock(&mutex);
     int before = counter;
     pthread_mutex_unlock(&mutex);
-    usleep(300000);
-    pthread_mutex_lock(&mutex);
-    puts(counter > before ? "counts" : "stands still");
+    int is_counting = 0;
+    for (int round = 0; round < 300000 && !is_counting; round++) {
+        usleep(1000);
+        pthread_mutex_lock(&mutex);
+        is_counting = counter > before;
+        pthread_mutex_unlock(&mutex);
+    }
+    puts(is_counting ? "counts" : "stands still");
     return 0;
 }

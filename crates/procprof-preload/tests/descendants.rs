@@ -1,12 +1,42 @@
 //! Processes that come from a process that listens.
 
 use crate::build::program;
-use crate::host::{Host, get_soon, preloaded};
+use crate::host::{Host, Running, get_soon, preloaded, wait_until};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A loopback address that no other process gets by chance while this is there: a socket is bound to it that does not
+/// listen, which one that may share addresses (`SO_REUSEADDR`) can do nevertheless.
+struct ReservedAddress {
+    _socket: OwnedFd,
+    address: SocketAddr,
+}
+
+impl ReservedAddress {
+    fn new() -> Self {
+        let on: libc::c_int = 1;
+        let mut address = libc::sockaddr_in {
+            sin_family: libc::AF_INET as libc::sa_family_t,
+            sin_port: 0,
+            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+            sin_zero: [0; 8],
+        };
+        let mut length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: the kernel reads and fills values of the lengths given; the descriptor is this socket's alone.
+        let socket = unsafe {
+            let number = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+            assert!(number >= 0, "{}", std::io::Error::last_os_error());
+            let socket = OwnedFd::from_raw_fd(number);
+            let (level, name, bytes) = (libc::SOL_SOCKET, libc::SO_REUSEADDR, size_of_val(&on) as libc::socklen_t);
+            assert_eq!(libc::setsockopt(number, level, name, (&raw const on).cast(), bytes), 0);
+            assert_eq!(libc::bind(number, (&raw const address).cast(), length), 0);
+            assert_eq!(libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length), 0);
+            socket
+        };
+        Self { _socket: socket, address: SocketAddr::from(([127, 0, 0, 1], u16::from_be(address.sin_port))) }
+    }
 }
 
 #[test]
@@ -14,29 +44,31 @@ fn a_daemon_takes_the_listener_over() {
     let folder = tempfile::tempdir().unwrap();
     let alive = folder.path().join("alive");
     std::fs::write(&alive, "").unwrap();
-    let address = format!("127.0.0.1:{}", free_port());
+    let reserved = ReservedAddress::new();
+    let address = reserved.address.to_string();
     let mut command = preloaded(&program("daemon.c", &[]));
     command.arg(&alive).env("PROCPROF_LISTEN", &address).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut parent = command.spawn().unwrap();
+    let mut parent = Running(command.spawn().unwrap());
     get_soon(&address, "/debug/pprof/cmdline");
-    drop(parent.stdin.take());
-    assert!(parent.wait().unwrap().success());
+    drop(parent.0.stdin.take());
+    assert!(parent.0.wait().unwrap().success());
     // The parent and with it its listener are gone.
     let answer = get_soon(&address, "/debug/pprof/cmdline");
     assert!(String::from_utf8_lossy(&answer).contains("daemon"));
     get_soon(&address, "/debug/pprof/profile?seconds=1");
     std::fs::remove_file(&alive).unwrap();
+    wait_until("the end of the daemon", || TcpStream::connect(&address).is_err());
 }
 
 #[test]
 fn children_keep_still_while_their_ancestor_listens() {
-    let address = format!("127.0.0.1:{}", free_port());
     let mut command = preloaded(Path::new("/bin/sh"));
     let script = "/bin/sh -c '(/bin/ls -d /); grep Threads /proc/$$/status'; grep Threads /proc/$$/status";
-    command.args(["-c", script]).env("PROCPROF_LISTEN", &address);
+    command.args(["-c", script]).env("PROCPROF_LISTEN", "127.0.0.1:0");
     let output = command.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "/\nThreads:\t1\nThreads:\t2\n");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.lines().count() == 1 && errors.contains("listens on http://"), "{errors}");
 }
 
 /// A program that takes the place of the one that was started, as after `env` and `nohup`, listens again.

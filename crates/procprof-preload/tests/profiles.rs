@@ -1,7 +1,7 @@
 //! CPU profiles of a C++ program, by the tools people use.
 
 use crate::build::{program, tool};
-use crate::host::{Host, preloaded};
+use crate::host::{Host, preloaded, wait_until};
 use std::process::Command;
 
 /// The flat percentage of a function in a `-top` or `--text` table, with its parameters or without.
@@ -75,18 +75,10 @@ fn only_one_thread_runs_between_requests() {
         };
         tasks.filter_map(name).collect::<Vec<_>>()
     };
-    let start = std::time::Instant::now();
     // A thread gives itself its name.
-    while threads() != ["cat", "procprof-http"] {
-        assert!(start.elapsed().as_secs() < 20, "{:?}", threads());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_until("the listener's thread alone", || threads() == ["cat", "procprof-http"]);
     let capture = host.url("/debug/pprof/profile?seconds=1");
     assert!(Command::new("curl").args(["-sS", "--fail", "-o", "/dev/null", &capture]).status().unwrap().success());
-    let start = std::time::Instant::now();
-    while threads().len() > 2 {
-        assert!(start.elapsed().as_secs() < 20, "{:?}", threads());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_until("the end of other threads", || threads().len() == 2);
     assert!(host.finish().success());
 }
