@@ -1,4 +1,4 @@
-/* Eight threads allocate, fill, grow, hand to each other, check and free blocks, while every few bytes are sampled. Exits with 0 if no byte was wrong. */
+/* Eight threads allocate, fill, grow, hand to each other, check and free blocks, while every few bytes are sampled; stress ROUNDS. Exits with 0 if no byte was wrong. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -48,8 +48,9 @@ static void *work(void *seed) {
     return NULL;
 }
 
-int main(void) {
-    for (int round = 0; round < 3; round++) {
+int main(int count, char **words) {
+    int rounds = count > 1 ? atoi(words[1]) : 1;
+    for (int round = 0; round < rounds; round++) {
         pthread_t threads[THREADS];
         for (uintptr_t i = 0; i < THREADS; i++)
             pthread_create(&threads[i], NULL, work, (void *)(i + THREADS * round));

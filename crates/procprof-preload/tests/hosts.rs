@@ -50,6 +50,7 @@ fn bash() {
 }
 
 #[test]
+#[ignore = "`cargo xtask soak long` runs it"]
 fn sort() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("numbers");
@@ -60,6 +61,7 @@ fn sort() {
 }
 
 #[test]
+#[ignore = "`cargo xtask soak long` runs it"]
 fn git() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = unharmed(&find("git"), &["-C", root.to_str().unwrap(), "--version", "--build-options"], &[]);
@@ -82,5 +84,11 @@ fn a_statically_linked_program_is_left_alone() {
 
 #[test]
 fn blocks_keep_their_contents_over_threads() {
-    assert!(unharmed(&program("stress.c", &[]), &[] as &[&str], &[]).status.success());
+    assert!(unharmed(&program("stress.c", &[]), &["1"], &[]).status.success());
+}
+
+#[test]
+#[ignore = "takes a minute: `cargo xtask soak long` runs it"]
+fn blocks_keep_their_contents_over_threads_for_longer() {
+    assert!(unharmed(&program("stress.c", &[]), &["10"], &[]).status.success());
 }
