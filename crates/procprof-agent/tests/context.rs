@@ -22,6 +22,8 @@ fn published_until_the_end() {
     // SAFETY: the child only waits for a signal.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: the child waits for a signal, which comes also if the parent fails.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         loop {
             // SAFETY: it waits.
             unsafe { libc::pause() };

@@ -1,12 +1,15 @@
 //! CPU capture: right leaf, right share, right total, under every kind of thread.
 
 use crate::isolated::{isolated, isolated_under};
-use crate::work::{Symbols, around, flat, hot_other, is_the_cpu_time, split_70_30, thread_cpu, thread_of, time_of};
+use crate::work::{
+    Symbols, around, flat, hot_other, is_part_of, is_split_70_30, is_the_cpu_time, split_70_30, thread_cpu,
+    thread_names, thread_of, time_of, wait_until,
+};
 use procprof_agent::{CpuCapture, CpuEngine, CpuOptions, Error};
 use procprof_profile::Profile;
 use std::collections::HashMap;
 use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 fn options(hz: u32) -> CpuOptions {
     CpuOptions { hz, owner: "the test".into(), ..CpuOptions::default() }
@@ -23,7 +26,7 @@ fn a_known_split_is_found_with_the_right_leaf_and_callers() {
         let worker = std::thread::Builder::new().name("splitter".into());
         let used = worker
             .spawn(|| {
-                split_70_30(Duration::from_secs(4));
+                split_70_30(Duration::from_secs(2));
                 thread_cpu()
             })
             .unwrap()
@@ -33,9 +36,8 @@ fn a_known_split_is_found_with_the_right_leaf_and_callers() {
 
         let flat = flat(&profile);
         let (a, b) = (flat["hot_70"] as f64, flat["hot_30"] as f64);
-        let share = 100.0 * a / (a + b);
-        println!("share {share:.1} %, flat {flat:?}, used {used:?}");
-        assert!((66.0..74.0).contains(&share), "hot_70 has {share:.1} % of the two");
+        println!("flat {flat:?}, used {used:?}");
+        is_split_70_30(&profile);
         let (all, unsampled) = time_of(&profile, "splitter");
         let sampled = all - unsampled;
         assert!(a + b > 0.95 * sampled && sampled > 0.5 * used.as_nanos() as f64, "flat {flat:?} of {used:?}");
@@ -119,7 +121,8 @@ fn print_ends(profile: &Profile) {
 fn stacks_reach_the_root_of_their_thread_also_from_code_without_frame_pointers() {
     isolated("cpu::stacks_reach_the_root_of_their_thread_also_from_code_without_frame_pointers", || {
         let capture = CpuCapture::start(&options(997)).unwrap();
-        let threads: Vec<_> = (0..2).map(|_| std::thread::spawn(|| work_in_libc(Duration::from_secs(3)))).collect();
+        let threads: Vec<_> =
+            (0..2).map(|_| std::thread::spawn(|| work_in_libc(Duration::from_millis(1500)))).collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let profile = capture.finish().unwrap();
         let (samples, cut) = (profile.total(0) as u64, comment(&profile, "samples-without-root"));
@@ -169,10 +172,10 @@ fn calls_bare(cpu: Duration) {
 #[test]
 fn callers_of_code_without_tables_are_found_by_a_scan_and_marked() {
     isolated("cpu::callers_of_code_without_tables_are_found_by_a_scan_and_marked", || {
-        let capture = CpuCapture::start(&options(250)).unwrap();
+        let capture = CpuCapture::start(&options(500)).unwrap();
         std::thread::Builder::new()
             .name("bare".into())
-            .spawn(|| calls_bare(Duration::from_secs(2)))
+            .spawn(|| calls_bare(Duration::from_secs(1)))
             .unwrap()
             .join()
             .unwrap();
@@ -202,7 +205,7 @@ fn totals_are_the_process_cpu_time_at_any_rate() {
     isolated("cpu::totals_are_the_process_cpu_time_at_any_rate", || {
         for hz in [49, 99, 997] {
             let (capture, began) = around(|| CpuCapture::start(&options(hz)).unwrap());
-            let born: Vec<_> = (0..3).map(|_| std::thread::spawn(|| split_70_30(Duration::from_millis(300)))).collect();
+            let born: Vec<_> = (0..3).map(|_| std::thread::spawn(|| split_70_30(Duration::from_millis(200)))).collect();
             for _ in 0..20 {
                 std::thread::spawn(|| hot_other(5_000)).join().unwrap();
             }
@@ -252,16 +255,7 @@ fn another_rate_is_refused_with_who_and_until_when() {
         assert!(std::thread::available_parallelism().is_ok());
         drop(again);
         // A thread that was joined can be listed in /proc for a moment longer.
-        let ours = || -> Vec<String> {
-            let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-            let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
-            names.filter(|name| name.contains("procprof")).collect()
-        };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !ours().is_empty() {
-            assert!(Instant::now() < deadline, "threads left: {:?}", ours());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("the end of our threads", || !thread_names().iter().any(|name| name.contains("procprof")));
         let timers = std::fs::read_to_string("/proc/self/timers").unwrap_or_default();
         assert_eq!(timers, "", "timers left");
     });
@@ -285,15 +279,17 @@ fn threads_that_live_shortly_are_in_the_total() {
 #[test]
 fn threads_that_live_shortly_are_seen_once_it_is_noticed_that_there_are_some() {
     isolated("cpu::threads_that_live_shortly_are_seen_once_it_is_noticed_that_there_are_some", || {
-        let capture = CpuCapture::start(&CpuOptions { engine: CpuEngine::Perf, ..options(997) }).unwrap();
-        for _ in 0..100 {
-            std::thread::spawn(|| split_70_30(Duration::from_millis(20))).join().unwrap();
-        }
-        let profile = capture.finish().unwrap();
-        let unsampled = 100.0 * flat(&profile)["[unsampled CPU]"] as f64 / cpu_of(&profile);
-        println!("{unsampled:.1} % of it unsampled");
         // Ticks alone leave more than four fifths; beside other work threads wait longer to be found.
-        assert!(unsampled < 70.0, "{unsampled:.1} % of it unsampled");
+        wait_until("a capture that sees them", || {
+            let capture = CpuCapture::start(&CpuOptions { engine: CpuEngine::Perf, ..options(997) }).unwrap();
+            for _ in 0..50 {
+                std::thread::spawn(|| split_70_30(Duration::from_millis(20))).join().unwrap();
+            }
+            let profile = capture.finish().unwrap();
+            let unsampled = 100.0 * flat(&profile)["[unsampled CPU]"] as f64 / cpu_of(&profile);
+            println!("{unsampled:.1} % of it unsampled");
+            unsampled < 70.0
+        });
     });
 }
 
@@ -485,10 +481,19 @@ fn labels_of(profile: &Profile, sample: usize) -> Vec<String> {
     profile.sample(sample).labels.iter().map(text).collect()
 }
 
+/// The sum of a value of the samples that have a label.
+fn with_label(profile: &Profile, label: &str, value: usize) -> i64 {
+    let with = (0..profile.sample_count()).filter(|index| labels_of(profile, *index).iter().any(|own| own == label));
+    with.map(|index| profile.sample(index).values[value]).sum()
+}
+
+fn samples_with(profile: &Profile, label: &str) -> i64 {
+    with_label(profile, label, 0)
+}
+
 /// CPU nanoseconds of samples that have a label.
 fn cpu_with(profile: &Profile, label: &str) -> f64 {
-    let with = (0..profile.sample_count()).filter(|index| labels_of(profile, *index).iter().any(|own| own == label));
-    with.map(|index| profile.sample(index).values[1] as f64).sum()
+    with_label(profile, label, 1) as f64
 }
 
 #[test]
@@ -498,7 +503,7 @@ fn labels_split_the_cpu_time_of_a_thread_as_it_was_split() {
         let worker = std::thread::Builder::new().name("queries".into());
         let work = || {
             let _service = procprof_agent::label("service", "search");
-            while thread_cpu() < Duration::from_secs(4) {
+            while thread_cpu() < Duration::from_secs(2) {
                 let begun = thread_cpu();
                 let query = procprof_agent::label("query_id", "0198f2c4-7a01");
                 split_70_30(begun + Duration::from_millis(35));
@@ -511,12 +516,9 @@ fn labels_split_the_cpu_time_of_a_thread_as_it_was_split() {
         let profile = capture.finish().unwrap();
         let (query, shard) = (cpu_with(&profile, "query_id=0198f2c4-7a01"), cpu_with(&profile, "shard=7"));
         let (service, thread) = (cpu_with(&profile, "service=search"), cpu_with(&profile, "thread=queries"));
-        let share = 100.0 * query / (query + shard);
-        println!(
-            "{share:.1} % of {service} ns, {thread} ns of the thread; {:?}",
-            profile.comments().collect::<Vec<_>>()
-        );
-        assert!((66.0..74.0).contains(&share), "{share:.1} % of the labelled time");
+        println!("{service} ns, {thread} ns of the thread; {:?}", profile.comments().collect::<Vec<_>>());
+        let [of_query, of_shard] = ["query_id=0198f2c4-7a01", "shard=7"].map(|label| samples_with(&profile, label));
+        is_part_of("query_id", of_query, of_shard, 0.7);
         assert!(
             service > 0.9 * thread && (query + shard - service).abs() < 0.01 * service,
             "{query} + {shard} of {service} of {thread}"

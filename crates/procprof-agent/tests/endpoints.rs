@@ -1,8 +1,9 @@
 //! The endpoints without any server: statuses, limits, forms.
 
 use crate::isolated::isolated;
-use crate::work::split_70_30;
+use crate::work::{LONGER_AND_LONGER, split_70_30, thread_cpu, wait_for_cpu_capture};
 use procprof_agent::{Config, ENDPOINTS, Method, Request, Response, start};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn agent() -> procprof_agent::Agent {
@@ -17,8 +18,8 @@ fn body(response: &Response) -> String {
 #[test]
 fn every_row_answers_and_refuses_other_methods() {
     let agent = agent();
-    let began = Instant::now();
     for endpoint in ENDPOINTS {
+        let began = Instant::now();
         for method in [Method::Get, Method::Head, Method::Post, Method::Other] {
             if endpoint.methods.contains(&method) {
                 continue;
@@ -34,8 +35,8 @@ fn every_row_answers_and_refuses_other_methods() {
         let response = agent.handle(&Request { method, ..Request::get(endpoint.path) });
         let expected: &[u16] = if endpoint.path.contains("/dumps") { &[501] } else { &[200] };
         assert!(expected.contains(&response.status), "{}: {} {}", endpoint.path, response.status, body(&response));
+        assert!(began.elapsed() < Duration::from_secs(30), "{} takes a profile, which is of 30 s", endpoint.path);
     }
-    assert!(began.elapsed() < Duration::from_secs(30), "none of these takes a profile, which is of 30 s");
     assert_eq!(agent.handle(&Request::get("/debug/pprof/nothing")).status, 404);
     assert_eq!(agent.handle(&Request::get("/debug/pprof")).status, 200);
 }
@@ -59,7 +60,7 @@ fn every_profile_has_its_form_and_type() {
         let build_id = format!("#procprof:instance-build-id={}", own_build_id());
         let version = format!("#procprof:tool=procprof-agent {}", env!("CARGO_PKG_VERSION"));
         assert_eq!(agent.handle(&Request::post("/debug/pprof/contention/enable", &[])).status, 200);
-        let work = std::thread::spawn(|| split_70_30(Duration::from_secs(4)));
+        let work = std::thread::spawn(|| split_70_30(Duration::from_secs(1)));
         for (path, query, legacy_name, kind, by_itself) in [
             ("/debug/pprof/profile", "seconds=1", "profile.prof", "cpu", "proto"),
             ("/debug/pprof/wall", "seconds=1", "profile.prof", "wall", "proto"),
@@ -70,8 +71,8 @@ fn every_profile_has_its_form_and_type() {
             ("/debug/pprof/contention", "", "profile.contention", "contention", "proto"),
             ("/debug/pprof/mutex", "", "profile.contention", "mutex", "proto"),
             ("/debug/mem", "", "profile.heap", "heap", "legacy"),
-            // Requests of jeprof.
-            ("/debug/mem/pprof/profile", "seconds=30", "profile.heap", "heap", "legacy"),
+            // A request of jeprof, which is answered at once.
+            ("/debug/mem/pprof/profile", "seconds=300", "profile.heap", "heap", "legacy"),
             ("/debug/mem/pprof/heap", "", "profile.heap", "heap", "legacy"),
             ("/pprof/profile", "seconds=1", "profile.prof", "cpu", "legacy"),
             ("/pprof/wall", "seconds=1", "profile.prof", "wall", "legacy"),
@@ -86,7 +87,7 @@ fn every_profile_has_its_form_and_type() {
                 let is_proto = form.ends_with("proto") || form.is_empty() && by_itself == "proto";
                 let what = format!("{path}?{query}&{form}");
                 assert_eq!(response.status, 200, "{what}: {}", body(&response));
-                assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+                assert!(began.elapsed() < Duration::from_secs(250), "{what}");
                 let name = if is_proto { "profile.pb.gz" } else { legacy_name };
                 assert_eq!(
                     response.headers,
@@ -206,20 +207,33 @@ fn an_address_is_named_in_the_spelling_of_the_request() {
 fn captures_share_the_sampler_or_get_an_error_with_its_owner() {
     isolated("endpoints::captures_share_the_sampler_or_get_an_error_with_its_owner", || {
         let agent = agent();
-        let (one, two) = (agent.clone(), agent.clone());
-        let first = std::thread::spawn(move || {
-            one.handle(&Request { client: "10.0.0.7", ..Request::get("/debug/pprof/profile?seconds=2") })
+        let stop = AtomicBool::new(false);
+        let (first, shared) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    split_70_30(thread_cpu() + Duration::from_millis(10));
+                }
+            });
+            let answers = LONGER_AND_LONGER.into_iter().find_map(|seconds| {
+                let requested = Instant::now();
+                let (path, agent) = (format!("/debug/pprof/profile?seconds={seconds}"), &agent);
+                let first = scope.spawn(move || agent.handle(&Request { client: "10.0.0.7", ..Request::get(&path) }));
+                wait_for_cpu_capture();
+                let shared = scope.spawn(|| agent.handle(&Request::get("/pprof/profile?seconds=1&frequency=99")));
+                let refused = agent.handle(&Request::get("/debug/pprof/profile?seconds=1&frequency=100"));
+                // On a busy machine the first one may be over before the others are requested.
+                let is_beside = requested.elapsed() < Duration::from_secs(seconds);
+                let answers = (first.join().unwrap(), shared.join().unwrap());
+                if is_beside {
+                    assert_eq!(refused.status, 409);
+                    assert!(body(&refused).contains("at 99 Hz by 10.0.0.7 until 2"), "{}", body(&refused));
+                }
+                is_beside.then_some(answers)
+            });
+            stop.store(true, Ordering::Relaxed);
+            answers.expect("three requests at the same time")
         });
-        let work = std::thread::spawn(|| split_70_30(Duration::from_millis(800)));
-        std::thread::sleep(Duration::from_millis(300));
-        let shared = std::thread::spawn(move || two.handle(&Request::get("/pprof/profile?seconds=1&frequency=99")));
-        std::thread::sleep(Duration::from_millis(100));
-        let refused = agent.handle(&Request::get("/debug/pprof/profile?seconds=1&frequency=100"));
-        assert_eq!(refused.status, 409);
-        assert!(body(&refused).contains("at 99 Hz by 10.0.0.7 until 2"), "{}", body(&refused));
-        work.join().unwrap();
-        for (answer, format) in [(first, "pprof"), (shared, "gperftools-cpu")] {
-            let response = answer.join().unwrap();
+        for (response, format) in [(first, "pprof"), (shared, "gperftools-cpu")] {
             assert_eq!(response.status, 200, "{}", body(&response));
             let disposition = response.headers.iter().find(|(name, _)| *name == "Content-Disposition").unwrap();
             assert!(disposition.1.starts_with("attachment; filename=\"profile.p"), "{}", disposition.1);
@@ -236,12 +250,12 @@ fn a_stopped_agent_gives_its_captures_up_at_once() {
         let agent = agent();
         let other = agent.clone();
         let began = Instant::now();
-        let waiting = std::thread::spawn(move || other.handle(&Request::get("/debug/pprof/profile?seconds=60")));
-        std::thread::sleep(Duration::from_millis(200));
+        let waiting = std::thread::spawn(move || other.handle(&Request::get("/debug/pprof/profile?seconds=300")));
+        wait_for_cpu_capture();
         agent.stop();
         let response = waiting.join().unwrap();
         assert_eq!((response.status, body(&response).as_str()), (503, "the agent was stopped\n"));
-        assert!(began.elapsed() < Duration::from_secs(50), "it was to take a minute");
+        assert!(began.elapsed() < Duration::from_secs(250), "it was to take 300 s");
         assert_eq!(agent.handle(&Request::get("/debug/pprof/profile?seconds=1")).status, 503);
     });
 }

@@ -1,7 +1,7 @@
 //! CPU engines: bursts between two kernel ticks, and a kernel that refuses perf events.
 
 use crate::isolated::{isolated, isolated_with};
-use crate::work::{around, flat, is_the_cpu_time, split_70_30, thread_cpu, thread_of, time_of};
+use crate::work::{around, is_split_70_30, is_the_cpu_time, split_70_30, thread_cpu, thread_of, time_of, wait_until};
 use procprof_agent::{Config, CpuCapture, CpuEngine, CpuOptions, Request, start};
 use procprof_profile::Profile;
 use std::time::Duration;
@@ -42,9 +42,9 @@ fn bursts_between_two_ticks_are_seen_beside_a_busy_thread() {
     isolated("engines::bursts_between_two_ticks_are_seen_beside_a_busy_thread", || {
         let (capture, began) = around(|| CpuCapture::start(&options(CpuEngine::Auto)).unwrap());
         let threads = [
-            named("busy", || split_70_30(Duration::from_secs(3))),
-            named("every4", || bursts(4, Duration::from_millis(700))),
-            named("every10", || bursts(10, Duration::from_millis(400))),
+            named("busy", || split_70_30(Duration::from_secs(2))),
+            named("every4", || bursts(4, Duration::from_millis(500))),
+            named("every10", || bursts(10, Duration::from_millis(300))),
         ];
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let (profile, ended) = around(|| capture.finish().unwrap());
@@ -79,16 +79,19 @@ fn deep(frames: u32, cpu: Duration) {
 #[test]
 fn deep_stacks_are_kept_at_a_high_rate() {
     isolated("engines::deep_stacks_are_kept_at_a_high_rate", || {
-        let capture = CpuCapture::start(&CpuOptions { hz: 999, ..options(CpuEngine::Perf) }).unwrap();
-        named("deep", || deep(418, Duration::from_secs(2))).join().unwrap();
-        let profile = capture.finish().unwrap();
-        let (all, unsampled) = time_of(&profile, "deep");
-        let deepest = profile.samples().map(|sample| sample.stack.len()).max().unwrap();
-        println!("{all} ns, {unsampled} unsampled, {} samples lost, {deepest} frames", comment(&profile, "lost"));
-        assert!(deepest > 418 && all > 1.9e9);
-        // A sampler that is kept from its processor for long loses some; so would a ring for 180 frames, and half of
-        // all in any case.
-        assert!(comment(&profile, "lost").parse::<f64>().unwrap() < 0.1 * profile.total(0) as f64);
+        // A sampler that is kept from its processor for long loses some; a ring for 180 frames would, and half of all in
+        // any case.
+        wait_until("a capture that loses few samples", || {
+            let capture = CpuCapture::start(&CpuOptions { hz: 999, ..options(CpuEngine::Perf) }).unwrap();
+            named("deep", || deep(418, Duration::from_secs(1))).join().unwrap();
+            let profile = capture.finish().unwrap();
+            let (all, unsampled) = time_of(&profile, "deep");
+            let deepest = profile.samples().map(|sample| sample.stack.len()).max().unwrap();
+            let lost = comment(&profile, "lost");
+            println!("{all} ns, {unsampled} unsampled, {lost} samples lost, {deepest} frames");
+            assert!(deepest > 418 && all > 0.95e9);
+            lost.parse::<f64>().unwrap() < 0.1 * profile.total(0) as f64
+        });
     });
 }
 
@@ -96,14 +99,12 @@ fn deep_stacks_are_kept_at_a_high_rate() {
 fn perf_events_keep_a_rate_above_the_kernels_tick() {
     isolated("engines::perf_events_keep_a_rate_above_the_kernels_tick", || {
         let capture = CpuCapture::start(&CpuOptions { hz: 1000, ..options(CpuEngine::Perf) }).unwrap();
-        named("busy", || split_70_30(Duration::from_secs(2))).join().unwrap();
+        named("busy", || split_70_30(Duration::from_secs(1))).join().unwrap();
         let profile = capture.finish().unwrap();
-        let flat = flat(&profile);
-        let share = 100.0 * flat["hot_70"] as f64 / (flat["hot_70"] + flat["hot_30"]) as f64;
-        println!("{} samples, share {share:.1} %; {:?}", profile.total(0), profile.comments().collect::<Vec<_>>());
+        println!("{} samples; {:?}", profile.total(0), profile.comments().collect::<Vec<_>>());
         assert_eq!(engine_of(&profile, "busy"), "perf");
-        assert!(profile.total(0) > 1500, "{} samples of 2 s at 1000 Hz", profile.total(0));
-        assert!((66.0..74.0).contains(&share), "{share:.1} %");
+        assert!(profile.total(0) > 750, "{} samples of a second at 1000 Hz", profile.total(0));
+        is_split_70_30(&profile);
     });
 }
 

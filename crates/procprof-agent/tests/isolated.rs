@@ -39,7 +39,7 @@ pub(crate) fn output_of(
     let words: Vec<&OsStr> = program.iter().copied().chain([own.as_os_str()]).collect();
     let output = Command::new(words[0])
         .args(&words[1..])
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .args(["--exact", name, "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
         .envs(environment.iter().copied())
         .output();

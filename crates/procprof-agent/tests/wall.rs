@@ -124,7 +124,9 @@ fn all_threads_are_seen_for_the_whole_time_and_sleepers_are_left_asleep() {
             interrupted.load(Ordering::Relaxed)
         );
         println!("{:?}", profile.comments().collect::<Vec<_>>());
-        assert!((3.8e9..4.6e9).contains(&poll) && (3.8e9..4.6e9).contains(&all), "{poll} and {all} of 4 s");
+        let length = profile.duration().0 as f64;
+        let whole = 0.95 * length..1.15 * length;
+        assert!(length >= 4e9 && whole.contains(&poll) && whole.contains(&all), "{poll} and {all} of {length} ns");
         assert!(in_poll > 0.9 * poll, "{in_poll} of {poll}");
         // The kernel does not tell how long a thread that is woken waits for a processor from how long one does that
         // had to leave it.
@@ -167,7 +169,7 @@ fn a_thread_that_sleeps_and_works_in_turn_is_not_woken() {
         println!("{rounds} rounds in 6 s, {all} ns, {asleep} of them in its loop; {} signals", signals(&profile));
         // By a signal a visit it would be a hundred and more.
         assert!((1..=20).contains(&rounds), "{rounds} rounds in 6 s");
-        assert!(asleep > 0.9 * all && all > 5.5e9, "{asleep} of {all}");
+        assert!(asleep > 0.9 * all && all > 0.9 * profile.duration().0 as f64, "{asleep} of {all}");
         stop.store(true, Ordering::Relaxed);
         sleeper.join().unwrap();
     });
@@ -183,11 +185,11 @@ fn one_capture_at_a_time_and_an_error_names_its_owner() {
             let first = std::thread::spawn(move || {
                 of_first.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/wall?seconds=2") })
             });
-            std::thread::sleep(Duration::from_millis(500));
+            std::thread::sleep(Duration::from_millis(50));
             let second = agent.handle(&Request::get("/debug/pprof/wall?seconds=1"));
             (first.join().unwrap().status, second)
         });
-        let (status, refused) = refused.take(20).find(|(_, second)| second.status == 409).unwrap();
+        let (status, refused) = refused.take(100).find(|(_, second)| second.status == 409).unwrap();
         let message = String::from_utf8_lossy(&refused.body).into_owned();
         assert!(message.starts_with("wall time is being captured by 10.0.0.7 until 20"), "{message}");
         assert_eq!(status, 200);

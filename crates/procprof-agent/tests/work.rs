@@ -4,7 +4,36 @@ use procprof_profile::Profile;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::process::Command;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a condition, also on a machine that is busy with much else.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Seconds of captures that are repeated, each longer than the one before, until one holds what it must.
+pub(crate) const LONGER_AND_LONGER: [u64; 6] = [2, 4, 8, 16, 32, 64];
+
+/// Waits for a condition.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {} s", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The names of this process's threads.
+pub(crate) fn thread_names() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    // One that has ended meanwhile has none.
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.map(|name| name.trim_end().to_owned()).collect()
+}
+
+/// Waits until CPU is sampled in this process.
+pub(crate) fn wait_for_cpu_capture() {
+    wait_until("the sampler's thread", || thread_names().iter().any(|name| name == "procprof-cpu"));
+}
 
 /// Burns about `units` microseconds in a loop that is all its own code: the remark in it keeps optimizers from making
 /// one function of all.
@@ -67,7 +96,13 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    pub(crate) fn of_this_binary() -> Self {
+    /// They are read once.
+    pub(crate) fn of_this_binary() -> &'static Self {
+        static OWN: OnceLock<Symbols> = OnceLock::new();
+        OWN.get_or_init(Self::read)
+    }
+
+    fn read() -> Self {
         let program = std::env::current_exe().unwrap();
         let output = Command::new("nm")
             .args(["-S", "-C", "--defined-only"])
@@ -134,6 +169,28 @@ pub(crate) fn flat(profile: &Profile) -> HashMap<String, i64> {
         *flat.entry(leaf).or_insert(0) += profile.sample(index).values[1];
     }
     flat
+}
+
+/// The number of samples whose leaf has that name.
+pub(crate) fn samples(profile: &Profile, leaf: &str) -> i64 {
+    let symbols = Symbols::of_this_binary();
+    let of_leaf = (0..profile.sample_count()).filter(|index| symbols.stack(profile, *index)[0] == leaf);
+    of_leaf.map(|index| profile.sample(index).values[0]).sum()
+}
+
+/// Checks that `hot_70` has 70 percent of its samples and those of `hot_30`, within five standard deviations.
+pub(crate) fn is_split_70_30(profile: &Profile) {
+    is_part_of("hot_70", samples(profile, "hot_70"), samples(profile, "hot_30"), 0.7);
+}
+
+/// Checks that one of two numbers of samples is that part of both, within five standard deviations.
+pub(crate) fn is_part_of(what: &str, some: i64, others: i64, expected: f64) {
+    const FEWEST: f64 = 100.0;
+    let all = (some + others) as f64;
+    let (share, deviation) = (some as f64 / all, (expected * (1.0 - expected) / all).sqrt());
+    println!("{what}: {share:.3} of {all} samples, expected {expected}, one standard deviation {deviation:.3}");
+    assert!(all >= FEWEST, "{what}: {all} samples");
+    assert!((share - expected).abs() < 5.0 * deviation, "{what}: {share:.3} of {all} samples, expected {expected}");
 }
 
 /// The thread label of a sample.
