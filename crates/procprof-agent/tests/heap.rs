@@ -1,9 +1,10 @@
 //! Heap profiles through jemalloc's own profiler.
 
 use crate::isolated::{isolated, isolated_with};
+use crate::work::{LONGER_AND_LONGER, wait_until};
 use procprof_agent::{Agent, Config, DumpFileLimits, Jemalloc, JemallocNaming, MallctlFn, Request};
 use std::ffi::{c_char, c_int, c_void};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 unsafe extern "C" {
     fn _rjem_mallctl(
@@ -118,11 +119,7 @@ fn the_switches_switch() {
         let answer = post(&agent, "/debug/pprof/heap/disable?for=30m").1;
         assert!(answer.contains("\"active\":false") && answer.contains("\"until\":\"20"), "{answer}");
         assert!(post(&agent, "/debug/pprof/heap/disable?for=1s").1.contains("\"active\":false"));
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while !text(&agent, status).1.contains("\"active\":true") {
-            assert!(std::time::Instant::now() < end, "it goes back");
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
+        wait_until("that it goes back", || text(&agent, status).1.contains("\"active\":true"));
         assert!(text(&agent, status).1.contains("\"until\":null"));
         let refused = text(&agent, "/debug/pprof/allocs");
         assert_eq!(refused.0, 501);
@@ -169,16 +166,31 @@ fn concurrent_dumps_are_taken_one_after_the_other() {
     });
 }
 
+/// The variable with the folder of dumps, for the process in which a test runs alone.
+const FOLDER: &str = "PROCPROF_TEST_FOLDER";
+
+/// A folder of dumps, which the first of the two processes of a test makes and removes.
+struct DumpFolder {
+    name: String,
+    _made: Option<tempfile::TempDir>,
+}
+
+impl DumpFolder {
+    fn new() -> Self {
+        if let Ok(name) = std::env::var(FOLDER) {
+            return Self { name, _made: None };
+        }
+        let made = tempfile::tempdir().unwrap();
+        Self { name: made.path().to_str().unwrap().to_owned(), _made: Some(made) }
+    }
+}
+
 #[test]
 fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
-    const FOLDER: &str = "PROCPROF_TEST_FOLDER";
-    let folder = std::env::var(FOLDER).unwrap_or_else(|_| {
-        let folder = std::env::temp_dir().join(format!("procprof-dumps-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        folder.to_str().unwrap().to_owned()
-    });
+    let place = DumpFolder::new();
+    let folder = place.name.as_str();
     let configuration = format!("prof_prefix:{folder}/dump,lg_prof_interval:20");
-    let environment = [("_RJEM_MALLOC_CONF", configuration.as_str()), (FOLDER, &folder)];
+    let environment = [("_RJEM_MALLOC_CONF", configuration.as_str()), (FOLDER, folder)];
     isolated_with("heap::dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up", &environment, || {
         let agent = agent();
         let kept = keep_eight_megabytes();
@@ -211,7 +223,7 @@ fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
         assert!(post(&agent, "/debug/pprof/heap/disable").1.contains("\"active\":false"));
         let (status, list) = post(&agent, "/debug/pprof/heap/dumps/clean?keep=2");
         assert_eq!((status, list.matches("\"name\"").count()), (200, 2), "{list}");
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3, "what is no dump stays");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 3, "what is no dump stays");
 
         // SAFETY: as in `agent`.
         let jemalloc = unsafe { Jemalloc::new(_rjem_mallctl as MallctlFn, JemallocNaming::Rust) };
@@ -219,27 +231,17 @@ fn dumps_that_jemalloc_writes_by_itself_are_listed_served_and_cleaned_up() {
         let keeper =
             procprof_agent::start(Config { jemalloc: Some(jemalloc), dump_files: Some(limits), ..Config::default() })
                 .unwrap();
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while std::fs::read_dir(&folder).unwrap().count() > 2 {
-            assert!(std::time::Instant::now() < end, "cleaned without being asked");
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
+        wait_until("that it is cleaned without a request", || std::fs::read_dir(folder).unwrap().count() <= 2);
         assert!(text(&keeper, "/debug/pprof/heap/dumps").1.contains("\"keep_files\":1,\"keep_bytes\":268435456,"));
         drop(kept);
     });
-    std::fs::remove_dir_all(folder).unwrap_or_default();
 }
 
 #[test]
 fn dumps_at_new_peaks_are_listed_with_their_cause() {
-    const FOLDER: &str = "PROCPROF_TEST_FOLDER";
-    let folder = std::env::var(FOLDER).unwrap_or_else(|_| {
-        let folder = std::env::temp_dir().join(format!("procprof-peaks-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        folder.to_str().unwrap().to_owned()
-    });
-    let configuration = format!("prof_prefix:{folder}/dump,prof_gdump:true");
-    let environment = [("_RJEM_MALLOC_CONF", configuration.as_str()), (FOLDER, &folder)];
+    let place = DumpFolder::new();
+    let configuration = format!("prof_prefix:{}/dump,prof_gdump:true", place.name);
+    let environment = [("_RJEM_MALLOC_CONF", configuration.as_str()), (FOLDER, &place.name)];
     isolated_with("heap::dumps_at_new_peaks_are_listed_with_their_cause", &environment, || {
         let kept = keep_eight_megabytes();
         let list = text(&agent(), "/debug/pprof/heap/dumps").1;
@@ -249,7 +251,6 @@ fn dumps_at_new_peaks_are_listed_with_their_cause() {
         );
         drop(kept);
     });
-    std::fs::remove_dir_all(folder).unwrap_or_default();
 }
 
 /// Growth between the two looks, of 4 MiB kept meanwhile, without memory that was there before.
@@ -258,16 +259,26 @@ fn growth_shows_what_was_kept_meanwhile() {
     isolated("heap::growth_shows_what_was_kept_meanwhile", || {
         let agent = agent();
         let before = keep_eight_megabytes();
-        let of_thread = agent.clone();
-        let asked = std::thread::spawn(move || {
-            of_thread.handle(&Request { client: "10.0.0.7", ..Request::get("/pprof/growth?seconds=2") })
-        });
-        std::thread::sleep(std::time::Duration::from_millis(700));
-        let kept = keep_four_megabytes();
-        let (status, answer) = text(&agent, "/pprof/growth?seconds=1");
-        assert_eq!(status, 409);
-        assert!(answer.starts_with("growth is being measured by 10.0.0.7 until 20"), "{answer}");
-        let grown = asked.join().unwrap();
+        // On a busy machine the second request may come before the first one, or too late.
+        let (grown, kept) = LONGER_AND_LONGER
+            .into_iter()
+            .find_map(|seconds| {
+                let (of_thread, path) = (agent.clone(), format!("/pprof/growth?seconds={seconds}"));
+                let requested = Instant::now();
+                let asked = std::thread::spawn(move || {
+                    of_thread.handle(&Request { client: "10.0.0.7", ..Request::get(&path) })
+                });
+                std::thread::sleep(Duration::from_millis(100));
+                let (status, answer) = text(&agent, "/pprof/growth?seconds=1");
+                let kept = keep_four_megabytes();
+                let is_in_time = requested.elapsed() < Duration::from_secs(seconds);
+                let grown = asked.join().unwrap();
+                (status == 409 && is_in_time).then(|| {
+                    assert!(answer.starts_with("growth is being measured by 10.0.0.7 until 20"), "{answer}");
+                    (grown, kept)
+                })
+            })
+            .expect("two requests at the same time");
         assert_eq!(grown.status, 200, "{}", String::from_utf8_lossy(&grown.body));
         assert!(grown.body.starts_with(b"heap profile: "), "{}", String::from_utf8_lossy(&grown.body[..100]));
         assert!(grown.headers.contains(&("Content-Disposition", "attachment; filename=\"profile.growth\"".into())));

@@ -2,7 +2,7 @@
 
 use crate::heap::keep_eight_megabytes;
 use crate::isolated::isolated_with;
-use crate::tools::{folder, own_binary, run};
+use crate::tools::{own_binary, run};
 use crate::work::Symbols;
 use procprof_agent::{Agent, Config, HeapSampler, Listener, Request};
 use procprof_profile::{Grammar, Profile};
@@ -235,22 +235,27 @@ fn jeprof_and_go_read_what_the_sampler_writes() {
         for (tool, arguments, form) in
             [("jeprof", ["--text", "--cum"].as_slice(), "legacy"), ("go", &["tool", "pprof", "-top", "-cum"], "proto")]
         {
-            let file = folder().join(form);
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join(form);
             let file = file.to_str().unwrap();
-            let meanwhile = std::thread::spawn(|| {
-                std::thread::sleep(std::time::Duration::from_millis(300));
-                keep_eight_megabytes()
+            let url = format!("http://{address}/pprof/growth?seconds=1&format={form}");
+            let is_over = std::sync::atomic::AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                // Whenever the capture begins, something is kept in it.
+                scope.spawn(|| {
+                    let mut kept = Vec::new();
+                    while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        kept.push(keep_eight_megabytes());
+                        std::thread::sleep(std::time::Duration::from_millis(100));
+                    }
+                });
+                run("curl", &["-sS", "--fail", "-o", file, &url]);
+                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
             });
-            run(
-                "curl",
-                &["-sS", "--fail", "-o", file, &format!("http://{address}/pprof/growth?seconds=1&format={form}")],
-            );
             let table = run(tool, &[arguments, &[&own_binary(), file]].concat());
             assert!(table.contains("keep_eight_megabytes"), "{tool}: {table}");
-            drop(meanwhile.join().unwrap());
         }
         drop(kept);
-        std::fs::remove_dir_all(folder()).unwrap();
     });
 }
 
