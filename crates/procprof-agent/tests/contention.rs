@@ -1,7 +1,8 @@
 //! Lock contention against exact bookkeeping, over all kinds of locks and of waits that are none.
 
 use crate::isolated::isolated;
-use crate::tools::{folder, own_binary, run};
+use crate::tools::{own_binary, run};
+use crate::work::{LONGER_AND_LONGER, wait_until};
 use procprof_agent::{Agent, Contention, Listener, Request};
 use procprof_profile::format::{Limits, decode};
 use procprof_profile::{LocationId, Profile};
@@ -227,18 +228,47 @@ fn locks_of_all_kinds_are_seen_and_other_waits_are_not() {
 struct Exact {
     waits: AtomicU64,
     nanos: AtomicU64,
+    /// The nanoseconds that are of waits in which the thread was preempted, too, which it may have been between its
+    /// clock and the recorder's.
+    preempted: AtomicU64,
+}
+
+/// How often the calling thread had to leave a processor.
+fn preemptions() -> libc::c_long {
+    // SAFETY: all-zero is a valid `rusage` to be filled.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+        usage.ru_nivcsw
+    }
 }
 
 impl Exact {
     /// Takes the lock, and accounts for it if it has to be waited for.
     fn lock<'a>(&self, lock: &'a Mutex<u64>) -> std::sync::MutexGuard<'a, u64> {
         lock.try_lock().unwrap_or_else(|_| {
+            let before = preemptions();
             let start = Instant::now();
             let guard = lock.lock().unwrap();
-            self.nanos.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            let nanos = start.elapsed().as_nanos() as u64;
+            self.nanos.fetch_add(nanos, Ordering::Relaxed);
             self.waits.fetch_add(1, Ordering::Relaxed);
+            if preemptions() != before {
+                self.preempted.fetch_add(nanos, Ordering::Relaxed);
+            }
             guard
         })
+    }
+
+    /// Checks a recorded sum of nanoseconds, to two percent.
+    fn is_total(&self, recorded: i64) {
+        let [nanos, preempted] = [&self.nanos, &self.preempted].map(|sum| sum.load(Ordering::Relaxed) as i64);
+        println!("exact {nanos} ns, {preempted} of them with preemption, recorded {recorded} ns");
+        let tolerance = nanos / 50;
+        assert!(
+            recorded < nanos + tolerance && recorded > nanos - preempted - tolerance,
+            "{recorded} of {nanos} ns, {preempted} of them with preemption"
+        );
     }
 }
 
@@ -276,10 +306,6 @@ fn repeat_in_threads(count: usize, length: Duration, body: impl Fn(usize) + Sync
     });
 }
 
-fn ratio(part: i64, whole: u64) -> f64 {
-    part as f64 / whole as f64
-}
-
 #[test]
 fn totals_are_those_of_exact_accounting_and_holders_are_named() {
     isolated("contention::totals_are_those_of_exact_accounting_and_holders_are_named", || {
@@ -296,28 +322,32 @@ fn totals_are_those_of_exact_accounting_and_holders_are_named() {
         });
         let waits = get(&agent, "/debug/pprof/contention");
         print_samples(&waits);
-        let (total, nanos) = (waits.total(1), exact.nanos.load(Ordering::Relaxed));
-        println!("waits: exact {nanos} ns, recorded {total} ns");
-        assert!((ratio(total, nanos) - 1.0).abs() < 0.02, "{total} of {nanos}");
+        let nanos = exact.nanos.load(Ordering::Relaxed);
+        exact.is_total(waits.total(1));
         let holders = get(&agent, "/debug/pprof/mutex");
         print_samples(&holders);
         let (long, short) = (of_function(&holders, "holds_for_long")[1], of_function(&holders, "holds_for_short")[1]);
         assert!(long > 3 * short && short > 0, "{long} and {short}");
-        assert!((ratio(holders.total(1), nanos) - 1.0).abs() < 0.02, "{} of {nanos}", holders.total(1));
+        exact.is_total(holders.total(1));
         assert!(long + short > nanos as i64 * 7 / 10, "{long} and {short} of {nanos}");
     });
 }
 
 /// Nanoseconds that functions held a lock.
 #[derive(Default)]
-struct Held([AtomicU64; 3]);
+struct Held([AtomicU64; 4]);
+
+/// The place of the threads that wait.
+const OTHERS: usize = 3;
 
 impl Held {
     fn hold(&self, which: usize, lock: &Mutex<u64>, length: Duration) {
         let mut guard = lock.lock().unwrap();
         let start = Instant::now();
         *guard += 1;
-        thread::sleep(length);
+        if !length.is_zero() {
+            thread::sleep(length);
+        }
         self.0[which].fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         drop(guard);
     }
@@ -345,21 +375,22 @@ fn holds_nearly_always(held: &Held, lock: &Mutex<u64>) {
 fn charges_who_takes_the_lock_again(work: impl Fn(&Held, &Mutex<u64>) + Sync, functions: &[(&str, usize)]) {
     Contention::enable().unwrap();
     let agent = agent();
-    let (held, lock, length) = (Held::default(), Mutex::new(0), Duration::from_secs(3));
-    repeat_in_threads(3, length, |index| {
+    let (held, lock) = (Held::default(), Mutex::new(0));
+    repeat_in_threads(3, Duration::from_secs(2), |index| {
         if index == 0 {
             work(&held, &lock);
         } else {
-            *lock.lock().unwrap() += 1;
+            held.hold(OTHERS, &lock, Duration::ZERO);
             thread::sleep(Duration::from_micros(200));
         }
     });
     let holders = get(&agent, "/debug/pprof/mutex");
     print_samples(&holders);
+    let held = held.0.map(|nanos| nanos.into_inner() as f64);
     for (function, which) in functions {
-        let exact = held.0[*which].load(Ordering::Relaxed) as f64 / length.as_nanos() as f64;
+        let exact = held[*which] / held.iter().sum::<f64>();
         let charged = of_function(&holders, function)[1] as f64 / holders.total(1) as f64;
-        println!("{function} held it for {exact:.3} of the time and is charged with {charged:.3}");
+        println!("{function} held it for {exact:.3} of the time that it was held and is charged with {charged:.3}");
         assert!((charged - exact).abs() < 0.05, "{function}: {charged:.3} of the waiting, {exact:.3} of the time");
     }
 }
@@ -395,18 +426,19 @@ fn totals_of_many_short_waits_are_right_within_the_budget() {
     isolated("contention::totals_of_many_short_waits_are_right_within_the_budget", || {
         Contention::enable().unwrap();
         let agent = agent();
+        const SECONDS: u64 = 2;
         let (exact, lock) = (Exact::default(), Mutex::new(0));
-        repeat_in_threads(8, Duration::from_secs(5), |index| {
+        repeat_in_threads(8, Duration::from_secs(SECONDS), |index| {
             holds_for_a_moment(&exact, &lock, Duration::from_micros(if index == 0 { 400 } else { 10 }));
         });
         let profile = get(&agent, "/debug/pprof/contention");
         print_samples(&profile);
-        let (nanos, waits) = (exact.nanos.load(Ordering::Relaxed), exact.waits.load(Ordering::Relaxed));
-        println!("exact {waits} waits, {nanos} ns; recorded {} waits, {} ns", profile.total(0), profile.total(1));
+        let waits = exact.waits.load(Ordering::Relaxed);
+        println!("exact {waits} waits; recorded {} waits", profile.total(0));
         let samples = profile.comments().find_map(|comment| comment.strip_prefix("#procprof:samples=")).unwrap();
-        assert!((samples.parse::<u64>().unwrap()) < 2 * 5 * 2000, "{samples} samples");
+        assert!((samples.parse::<u64>().unwrap()) < 2 * SECONDS * 2000, "{samples} samples");
         assert!(profile.total(0) as u64 > waits / 2);
-        assert!((ratio(profile.total(1), nanos) - 1.0).abs() < 0.02, "{} of {nanos}", profile.total(1));
+        exact.is_total(profile.total(1));
     });
 }
 
@@ -462,7 +494,6 @@ fn text_and_pprof_say_the_same_and_tools_read_them() {
         let url = format!("http://{address}/pprof/contention");
         let table = run("jeprof", &["--text", "--cum", &own_binary(), &url]);
         assert!(table.contains("waits_for_std_mutex"), "{table}");
-        std::fs::remove_dir_all(folder()).unwrap();
     });
 }
 
@@ -473,15 +504,22 @@ fn the_recording_is_switched_at_run_time_and_for_the_requested_seconds() {
         let status = |path: &str| agent.handle(&Request::get(path)).status;
         contend();
         assert_eq!((status("/debug/pprof/contention"), status("/debug/pprof/mutex")), (501, 501));
-        let other = agent.clone();
-        let asking = thread::spawn(move || get(&other, "/debug/pprof/contention?seconds=3"));
-        while !Contention::is_active() {
-            thread::sleep(Duration::from_millis(1));
-        }
-        contend();
-        let profile = asking.join().unwrap();
-        check_kinds(&profile);
-        assert!((2_900_000_000..9_000_000_000).contains(&profile.duration().0), "{:?}", profile.duration());
+        // On a busy machine it takes long to wait for all of them.
+        let is_seen = LONGER_AND_LONGER.into_iter().any(|seconds| {
+            let (other, path) = (agent.clone(), format!("/debug/pprof/contention?seconds={seconds}"));
+            let requested = Instant::now();
+            let asking = thread::spawn(move || get(&other, &path));
+            wait_until("the recording", Contention::is_active);
+            contend();
+            let is_within = requested.elapsed() < Duration::from_secs(seconds);
+            let profile = asking.join().unwrap();
+            if is_within {
+                check_kinds(&profile);
+                assert!(profile.duration().0 >= seconds as i64 * 1_000_000_000, "{:?}", profile.duration());
+            }
+            is_within
+        });
+        assert!(is_seen);
         assert!(!Contention::is_active());
         assert_eq!(status("/debug/pprof/contention"), 501);
         for round in 1..=3 {
@@ -498,11 +536,7 @@ fn the_recording_is_switched_at_run_time_and_for_the_requested_seconds() {
         }
         // A thread that has ended can be listed in /proc for a moment longer.
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while threads() > 4 {
-            assert!(Instant::now() < deadline, "{} threads", threads());
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("the end of threads", || threads() <= 4);
     });
 }
 
@@ -556,8 +590,8 @@ fn a_library_that_is_loaded_later_is_followed_and_left_as_it_was() {
     isolated("contention::a_library_that_is_loaded_later_is_followed_and_left_as_it_was", || {
         let agent = agent();
         Contention::enable().unwrap();
-        let folder = folder();
-        let (source, library) = (folder.join("locks.c"), folder.join("liblocks.so"));
+        let folder = tempfile::tempdir().unwrap();
+        let (source, library) = (folder.path().join("locks.c"), folder.path().join("liblocks.so"));
         std::fs::write(&source, LIBRARY).unwrap();
         run(
             "gcc",
@@ -588,17 +622,20 @@ fn a_library_that_is_loaded_later_is_followed_and_left_as_it_was() {
             waits();
             holder.join().unwrap();
         };
-        thread::sleep(Duration::from_millis(500));
-        contend();
-        let (profile, holders) = (get(&agent, "/debug/pprof/contention"), get(&agent, "/debug/pprof/mutex"));
-        print_samples(&profile);
-        assert_eq!(of_function(&profile, "c_waits")[0], 1);
-        assert!(of_function(&profile, "c_waits")[1] > HELD.as_nanos() as i64 / 8);
-        assert_eq!(of_function(&holders, "c_holds")[0], 1);
+        let waits_seen = || of_function(&get(&agent, "/debug/pprof/contention"), "c_waits");
+        // A look at the loaded libraries finds it; on a busy machine the holder may not hold yet.
+        wait_until("a recorded wait", || {
+            contend();
+            waits_seen()[0] > 0
+        });
+        let [count, delay] = waits_seen();
+        print_samples(&get(&agent, "/debug/pprof/contention"));
+        assert_eq!(count, 1);
+        assert!(delay > HELD.as_nanos() as i64 / 8, "{delay} ns");
+        assert_eq!(of_function(&get(&agent, "/debug/pprof/mutex"), "c_holds")[0], 1);
         Contention::disable();
         contend();
         Contention::enable().unwrap();
-        assert_eq!(of_function(&get(&agent, "/debug/pprof/contention"), "c_waits")[0], 1);
-        std::fs::remove_dir_all(folder).unwrap();
+        assert_eq!(waits_seen()[0], 1);
     });
 }
