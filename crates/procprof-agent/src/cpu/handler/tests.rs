@@ -59,9 +59,10 @@ fn a_signal_storm_over_allocating_threads_breaks_nothing_and_keeps_errno() {
     ready.wait();
     publish_now();
     let tickets = tickets.lock().unwrap();
+    const ENOUGH: u64 = 5000;
     let (mut sent, mut taken, mut deepest, mut lost) = (0_u64, 0_u64, 0, 0);
-    let end = Instant::now() + Duration::from_secs(2);
-    while Instant::now() < end {
+    let end = Instant::now() + Duration::from_secs(300);
+    while taken < ENOUGH && Instant::now() < end {
         for (tid, ticket, slot) in tickets.iter() {
             sent += u64::from(send(*tid, *ticket));
             slot.ring.drain(|record: Record<'_>| {
@@ -77,7 +78,7 @@ fn a_signal_storm_over_allocating_threads_breaks_nothing_and_keeps_errno() {
     let spoiled: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
     println!("{sent} signals, {taken} samples, {lost} lost, deepest {deepest}");
     assert_eq!(spoiled, 0, "errno was changed");
-    assert!(taken > 300, "{taken} of {sent}");
+    assert!(taken >= ENOUGH, "{taken} of {sent}");
     assert!(deepest >= 40, "deepest stack {deepest}");
 }
 

@@ -52,7 +52,7 @@ fn registers_that_lie_end_a_walk_and_nothing_else() {
         let spin = spin_code();
         let capture = capture(1000, CpuEngine::Auto);
         let storm = Storm::start();
-        let worker = std::thread::spawn(move || lie(spin, Duration::from_secs(3)));
+        let worker = std::thread::spawn(move || lie(spin, Duration::from_millis(1500)));
         worker.join().unwrap();
         storm.end();
         let profile = capture.finish().unwrap();
@@ -117,6 +117,7 @@ fn a_stack_whose_neighbour_was_unmapped_is_walked_without_a_fault() {
         });
         let storm = Storm::start();
         let capture = capture(1000, CpuEngine::Tick);
+        // A snapshot of the mappings is taken meanwhile.
         std::thread::sleep(Duration::from_millis(300));
         // SAFETY: the upper half is not in use.
         assert_eq!(unsafe { libc::munmap((memory as usize + 8 * PAGE) as *mut c_void, 8 * PAGE) }, 0);

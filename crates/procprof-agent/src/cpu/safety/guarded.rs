@@ -7,21 +7,21 @@ use super::{capture, fact, unrest};
 use crate::options::CpuEngine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use tempfile::TempDir;
 
-/// The guard, compiled into a folder of its own; removed when dropped.
-struct Guard(PathBuf);
+/// The guard, compiled into a folder of its own.
+struct Guard(TempDir);
 
 impl Guard {
-    fn build(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("procprof-guard-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+    fn build() -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/agent/guard.c");
         let output = Command::new("gcc")
             .args(["-O1", "-fno-builtin", "-shared", "-fPIC", "-o"])
-            .arg(folder.join("guard.so"))
+            .arg(folder.path().join("guard.so"))
             .arg(source)
             .arg("-ldl")
             .output();
@@ -31,13 +31,7 @@ impl Guard {
     }
 
     fn library(&self) -> String {
-        self.0.join("guard.so").display().to_string()
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path().join("guard.so").display().to_string()
     }
 }
 
@@ -59,14 +53,14 @@ const GUARDED: &str = "cpu::safety::guarded::the_handler_enters_nothing_that_is_
 
 #[test]
 fn the_handler_enters_nothing_that_is_not_its_business() {
-    let guard = Guard::build("guarded");
+    let guard = Guard::build();
     let preload = guard.library();
-    isolated_under(&[], GUARDED, &[("LD_PRELOAD", &preload)], || samples(Duration::from_secs(3)));
+    isolated_under(&[], GUARDED, &[("LD_PRELOAD", &preload)], || samples(Duration::from_secs(2)));
 }
 
 #[test]
 fn the_guard_sees_what_a_handler_enters() {
-    let guard = Guard::build("breaches");
+    let guard = Guard::build();
     let preload = guard.library();
     for breach in ["malloc", "pthread_mutex_lock", "dl_iterate_phdr", "write", "syscall", "errno"] {
         let environment = [("LD_PRELOAD", preload.as_str()), ("GUARD_BREACH", breach)];
@@ -81,16 +75,17 @@ const TRACED: &str = "cpu::safety::guarded::the_handler_makes_no_system_call";
 
 /// Runs the traced test; returns the system calls made in handlers, and the number of handlers that ran.
 fn trace(guard: &Guard, environment: &[(&str, &str)]) -> Option<(BTreeSet<String>, usize)> {
-    let file = guard.0.join("trace");
+    let file = guard.0.path().join("trace");
     let strace = ["strace", "-f", "-o"].map(OsStr::new);
     let program = [&strace[..], &[file.as_os_str()]].concat();
     let body = || {
         let capture = capture(1000, CpuEngine::Auto);
         let thread = std::thread::spawn(|| {
             let _label = crate::label("query_id", 7_u64);
-            let end = std::time::Instant::now() + Duration::from_secs(2);
-            while std::time::Instant::now() < end {
-                std::hint::black_box(vec![7; 1000]);
+            let end = crate::clock::own_cpu() + 500_000_000;
+            while crate::clock::own_cpu() < end {
+                // Reading the clock is a traced call.
+                (0..10_000).for_each(|_| drop(std::hint::black_box(vec![7; 1000])));
             }
         });
         thread.join().unwrap();
@@ -120,7 +115,7 @@ fn calls_in_handlers(text: &str) -> (BTreeSet<String>, usize) {
 
 #[test]
 fn the_handler_makes_no_system_call() {
-    let guard = Guard::build("traced");
+    let guard = Guard::build();
     let Some((unexpected, handlers)) = trace(&guard, &[]) else { return };
     println!("{handlers} handlers");
     assert!(handlers > 20 && unexpected.is_empty(), "{handlers} handlers; {unexpected:?}");

@@ -31,8 +31,8 @@ fn fact(profile: &Profile, key: &str) -> u64 {
 /// How long a storm lasts; ends the process by SIGALRM should it hang.
 fn storm_length() -> Duration {
     let wanted = std::env::var("PROCPROF_STORM_SECONDS").ok().and_then(|text| text.parse().ok());
-    let seconds: u32 = wanted.unwrap_or(4);
+    let seconds: u32 = wanted.unwrap_or(2);
     // SAFETY: only schedules a signal to this process.
-    unsafe { libc::alarm(2 * seconds + 120) };
+    unsafe { libc::alarm(2 * seconds + 300) };
     Duration::from_secs(seconds.into())
 }

@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_sleeping_thread_is_read_up_to_its_root_and_goes_on_sleeping() {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let (sleeper, wake) = (std::sync::mpsc::channel::<()>(), Duration::from_secs(60));
+        let (sleeper, wake) = (std::sync::mpsc::channel::<()>(), Duration::from_secs(600));
         let thread = std::thread::spawn(move || {
             // SAFETY: takes no argument and can't fail.
             sender.send(unsafe { libc::gettid() }).unwrap();
@@ -222,7 +222,7 @@ mod tests {
         let asleep = loop {
             match Whereabouts::read(tid) {
                 Whereabouts::Asleep(asleep) => break asleep,
-                _ if start.elapsed() > Duration::from_secs(30) => panic!("it does not sleep"),
+                _ if start.elapsed() > Duration::from_secs(300) => panic!("it does not sleep"),
                 _ => std::thread::yield_now(),
             }
         };
