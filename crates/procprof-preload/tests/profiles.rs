@@ -1,7 +1,7 @@
 //! CPU profiles of a C++ program, by the tools people use.
 
 use crate::build::{program, tool};
-use crate::host::{Host, preloaded, wait_until};
+use crate::host::{Host, LONGER_AND_LONGER, preloaded, wait_until};
 use std::process::Command;
 
 /// The flat percentage of a function in a `-top` or `--text` table, with its parameters or without.
@@ -11,16 +11,19 @@ fn flat_percent(table: &str, name: &str) -> f64 {
     line.split_whitespace().nth(1).unwrap().trim_end_matches('%').parse().unwrap()
 }
 
-/// Samples of the two functions that leave the split five standard deviations within its bounds.
-const ENOUGH: f64 = 600.0;
+/// Samples of the two functions at least.
+const ENOUGH: f64 = 150.0;
 
 /// Reads tables of longer and longer captures until one has enough samples: a busy machine leaves the program little time.
 fn split_is_right(table_of: impl Fn(&str) -> String, samples: impl Fn(&str) -> f64) {
-    for seconds in [3, 6, 12, 24, 48] {
+    for seconds in LONGER_AND_LONGER {
         let table = table_of(&format!("seconds={seconds}&frequency=250"));
         let (a, b) = (flat_percent(&table, "hot_70"), flat_percent(&table, "hot_30"));
-        if samples(&table) * (a + b) / 100.0 >= ENOUGH {
-            assert!((a / (a + b) - 0.7).abs() < 0.1, "hot_70 {a} %, hot_30 {b} %\n{table}");
+        let samples = samples(&table) * (a + b) / 100.0;
+        if samples >= ENOUGH {
+            let deviation = (0.7 * 0.3 / samples).sqrt();
+            let share = a / (a + b);
+            assert!((share - 0.7).abs() < 5.0 * deviation, "hot_70 {a} %, hot_30 {b} % of {samples}\n{table}");
             return;
         }
     }
