@@ -153,7 +153,7 @@ fn what_only_the_host_can_name_has_names() {
     let options = Options { hz: HZ, stack_bytes: STACK_BYTES, ..Options::default() };
     let mut recorder = Recorder::attach(Target::Host, &options).expect("perf events are permitted");
     let mut child = Command::new("dd")
-        .args(["if=/dev/zero", "of=/dev/null", "bs=1M", "count=20000"])
+        .args(["if=/dev/zero", "of=/dev/null", "bs=1M", "count=4000"])
         .stderr(Stdio::null())
         .spawn()
         .unwrap();

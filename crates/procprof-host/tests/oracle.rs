@@ -11,6 +11,8 @@ use crate::program::Program;
 use crate::shares::{assert_share, count, functions, named};
 
 const HZ: u32 = 997;
+/// CPU seconds of a program: some 600 samples.
+const SECONDS: &str = "0.6";
 /// Share of Go's stacks that reach the thread's first frame; where the runtime returns from a signal, or has just
 /// changed the stack, callers can't be found.
 const GO_ROOTED: f64 = 0.95;
@@ -26,7 +28,7 @@ fn record_beside_perf(program: &Program, callchains: &str) -> (Recording, Profil
         let mut recorder = Recorder::attach(Target::FutureChildren, &options).expect("perf events are permitted");
         let mut perf = Command::new("perf");
         perf.args(["record", "-q", "-N", "-e", "task-clock", "-F", &HZ.to_string(), "--call-graph", callchains, "-o"]);
-        perf.arg(&file).arg("--").arg(&program.path).arg("1").stdout(Stdio::null());
+        perf.arg(&file).arg("--").arg(&program.path).arg(SECONDS).stdout(Stdio::null());
         let mut perf = perf.spawn().expect("this test needs perf");
         let status = loop {
             recorder.poll(Duration::from_millis(50)).unwrap();
@@ -102,7 +104,7 @@ fn go_programs_have_callers_and_names_with_and_without_a_symbol_table() {
         let program = Program::new("burn.go", options);
         let mut recorder = Recorder::attach(Target::FutureChildren, &Options { hz: HZ, ..Options::default() })
             .expect("perf events are permitted");
-        let mut child = Command::new(&program.path).arg("1").spawn().unwrap();
+        let mut child = Command::new(&program.path).arg(SECONDS).spawn().unwrap();
         while child.try_wait().unwrap().is_none() {
             recorder.poll(Duration::from_millis(50)).unwrap();
         }

@@ -20,7 +20,7 @@ fn perf_record(program: &Program, words: &[&str]) -> PathBuf {
     for _ in 0..20 {
         let mut perf = Command::new("perf");
         perf.args(["record", "-q", "-N", "-F", "997", "-o"]).arg(&file).args(words);
-        let output = perf.arg("--").arg(&program.path).arg("1").output().expect("this test needs perf");
+        let output = perf.arg("--").arg(&program.path).arg("0.6").output().expect("this test needs perf");
         if output.status.success() {
             return file;
         }

@@ -1,9 +1,31 @@
 //! Programs of `testdata/record`, compiled for a test.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+/// A child that is killed and waited for when dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended, or is of no use any more.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits for a condition, for minutes: the machine may be busy with much else.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    const PATIENCE: Duration = Duration::from_secs(300);
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {} s", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A compiled program in a folder of its own.
 pub(crate) struct Program {

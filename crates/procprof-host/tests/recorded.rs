@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use procprof_host::{Error, Filter, Options, Recorder, Recording, Target};
 
-use crate::program::Program;
+use crate::program::{Program, wait_until};
 use crate::shares::{assert_share, count, functions, label, labels, named, with_function};
 
 const HZ: u32 = 997;
@@ -56,7 +56,7 @@ fn assert_split(recording: &Recording) {
 fn a_command_is_recorded_from_its_start_to_its_end() {
     for options in [&["-O2"][..], &["-O2", "-fno-omit-frame-pointer"], &["-O2", "-static"], &["-O0", "-s"]] {
         let program = Program::new("burn.c", &[options, &["-fno-optimize-sibling-calls"]].concat());
-        let (recording, used) = record_command(&program.path, &["1"]);
+        let (recording, used) = record_command(&program.path, &["0.6"]);
         let statistics = recording.statistics;
         assert_time(&recording, used);
         assert!(statistics.to_root as f64 >= 0.99 * statistics.user_stacks as f64, "{options:?}: {statistics:?}");
@@ -71,7 +71,7 @@ fn a_command_is_recorded_from_its_start_to_its_end() {
 fn code_with_debug_frames_only_is_unwound() {
     let options =
         ["-O2", "-g", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-optimize-sibling-calls"];
-    let (recording, used) = record_command(&Program::new("burn.c", &options).path, &["1"]);
+    let (recording, used) = record_command(&Program::new("burn.c", &options).path, &["0.6"]);
     assert_time(&recording, used);
     assert_split(&recording);
     let statistics = recording.statistics;
@@ -98,7 +98,7 @@ fn threads_and_children_are_recorded_with_their_names() {
 #[test]
 fn a_running_process_is_recorded_by_its_pid_with_all_its_threads_until_it_ends() {
     let program = Program::new("burn.c", &["-O2"]);
-    let mut child = Command::new(&program.path).args(["2", "4"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(&program.path).args(["0.8", "4"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut recorder =
         Recorder::attach(Target::Processes(vec![child.id()]), &options()).expect("perf events are permitted");
     while child.try_wait().unwrap().is_none() {
@@ -136,14 +136,10 @@ fn processes_are_chosen_by_name_among_all_of_the_host() {
 #[test]
 fn processes_that_were_started_before_are_recorded_with_their_origin() {
     let program = Program::new("burn.c", &["-O2"]);
-    let mut child = Command::new(&program.path).args(["1", "1", "2"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(&program.path).args(["0.8", "1", "2"]).stdout(Stdio::piped()).spawn().unwrap();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     let started = || std::fs::read_to_string(&children).unwrap().split_whitespace().count();
-    let begun = std::time::Instant::now();
-    while started() < 2 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the program has not forked");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the program's children", || started() == 2);
     let options = Options { children: true, ..options() };
     let mut recorder =
         Recorder::attach(Target::Processes(vec![child.id()]), &options).expect("perf events are permitted");
