@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A compiled program in a folder of its own; removed when dropped.
+use tempfile::TempDir;
+
+/// A compiled program in a folder of its own.
 pub(crate) struct Program {
-    folder: PathBuf,
+    _folder: TempDir,
     path: PathBuf,
 }
 
@@ -16,22 +18,15 @@ impl Program {
 
     /// Compiles sources of `testdata/unwind` with the options given.
     pub(crate) fn build(name: &str, compiler: &str, options: &[&str], sources: &[&str]) -> Self {
-        let folder = std::env::temp_dir().join(format!("procprof-unwind-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join(name);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
         let sources = sources
             .iter()
             .map(|source| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/unwind").join(source));
         let output = Command::new(compiler).args(options).args(sources).arg("-o").arg(&path).output();
         let output = output.unwrap_or_else(|error| panic!("{compiler} is needed: {error}"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self { folder, path }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+        Self { _folder: folder, path }
     }
 }
 
