@@ -26,7 +26,7 @@ fn build_id_of(path: &Path) -> Option<String> {
 
 /// The code of the main program, waiting until the child has executed it.
 fn code_of(process: &Process, program: &Path) -> MappedRange {
-    for _ in 0..500 {
+    for _ in 0..30_000 {
         let maps = process.maps().unwrap();
         let code = maps.into_iter().find(|range| range.is_file_code() && range.path == program);
         if let Some(code) = code {
