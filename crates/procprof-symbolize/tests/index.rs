@@ -238,9 +238,14 @@ fn a_folder_keeps_its_bound() {
     });
     assert_eq!(count(), 1);
     assert!(cache.find(&id(0)).is_none(), "it is no index");
+    let used_before = |number: u8, seconds: u64| {
+        let file = std::fs::File::open(cache.path().join(format!("{}.procsyms", id(number)))).unwrap();
+        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(seconds)).unwrap();
+    };
+    used_before(0, 100);
     for number in 1..=3 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
         cache.store(&id(number), &[0; 300]).unwrap();
+        used_before(number, 100 - u64::from(number));
     }
     assert_eq!(count(), 3);
     assert!(!cache.path().join(format!("{}.procsyms", id(0))).exists());
