@@ -10,7 +10,7 @@ int main(void) {
     close(2);
     int accepted = 0, flags = 0;
     struct pollfd input = {.fd = 0, .events = POLLIN};
-    while (poll(&input, 1, 1) == 0) {
+    while (poll(&input, 1, 1) <= 0) {
         accepted += write(1, "SECRET LINE\n", 12) > 0;
         accepted += write(2, "SECRET LINE\n", 12) > 0;
         flags += lseek(1, 0, SEEK_CUR) >= 0;
