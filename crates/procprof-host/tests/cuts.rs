@@ -49,7 +49,8 @@ fn every_sample_is_in_one_cut_at_any_rate() {
             1 => recorder.cut_at_rate(HZ).unwrap(),
             _ => recorder.cut(),
         });
-        if has_ended {
+        // On a busy machine a look at what was recorded takes longer than the program.
+        if has_ended && cuts.len() >= 5 {
             break;
         }
     }
@@ -62,7 +63,6 @@ fn every_sample_is_in_one_cut_at_any_rate() {
         assert_eq!(time, count * (1_000_000_000 / u64::from(cut.hz())));
         nanos += time;
     }
-    assert!(cuts.len() >= 5, "{} cuts", cuts.len());
     // A CPU's clock runs on while the host of a virtual machine has the CPU, that of a thread does not.
     assert!((0.2..5.0).contains(&(nanos as f64 / used)), "{nanos} ns in cuts, {used} ns used");
     for pair in cuts.windows(2) {
@@ -150,7 +150,9 @@ fn waits_go_on_over_cuts() {
 
 #[test]
 fn what_only_the_host_can_name_has_names() {
-    let options = Options { hz: HZ, stack_bytes: STACK_BYTES, ..Options::default() };
+    // Stacks of other programs of the machine would take long to follow.
+    let filter = Filter { name: Some("dd".to_owned()), ..Filter::default() };
+    let options = Options { hz: HZ, stack_bytes: STACK_BYTES, filter, ..Options::default() };
     let mut recorder = Recorder::attach(Target::Host, &options).expect("perf events are permitted");
     let mut child = Command::new("dd")
         .args(["if=/dev/zero", "of=/dev/null", "bs=1M", "count=4000"])
