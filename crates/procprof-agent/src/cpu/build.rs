@@ -13,7 +13,6 @@ use crate::modules::Modules;
 use procprof_profile::{
     Addr, Addresses, Label, LocationId, MappingId, Meta, Nanos, Profile, ProfileBuilder, ProfileType,
 };
-use std::time::SystemTime;
 
 /// The frame of CPU time that no sample represents.
 pub(crate) const UNSAMPLED: &str = "[unsampled CPU]";
@@ -37,7 +36,7 @@ const ENDED_THREADS: &str = "(ended threads)";
 /// Builds the profile: samples by thread and stack, addresses as captured, and what was not seen as rows of its own.
 pub(crate) fn profile(closed: Closed) -> Result<Profile> {
     let Closed { window, process_cpu, hz, engine, perf, period, tick, modules } = closed;
-    let (started, duration, shortfalls) = (window.started, window.began.elapsed(), window.shortfalls);
+    let (started, duration, shortfalls) = (window.started, window.length, window.shortfalls);
     let (shares, of_unread_threads) = window.close(process_cpu);
 
     let mut builder = ProfileBuilder::new(ProfileType::Cpu.sample_types());
@@ -52,7 +51,7 @@ pub(crate) fn profile(closed: Closed) -> Result<Profile> {
     let unsampled = add_unsampled(&mut builder, [UNSAMPLED, BLOCKED], &shares, of_unread_threads);
 
     let mut meta = crate::meta::known_facts(ProfileType::Cpu, &format!("agent-{}", engine.name()), &modules);
-    meta.end = Some(nanos(SystemTime::now()));
+    meta.end = Some(nanos(started + duration));
     meta.lost = Some(shortfalls.lost);
     meta.truncated = Some(shortfalls.truncated);
     meta.unsampled = Some(unsampled);
@@ -83,7 +82,7 @@ pub(crate) fn profile(closed: Closed) -> Result<Profile> {
 /// Builds the profile of a wall-clock capture.
 pub(crate) fn wall(walls: Walls) -> Result<Profile> {
     let Walls { window, hz, signals, modules } = walls;
-    let (started, duration, shortfalls) = (window.started, window.began.elapsed(), window.shortfalls);
+    let (started, duration, shortfalls) = (window.started, window.length, window.shortfalls);
     let (shares, _) = window.close(0);
     let mut builder = ProfileBuilder::new(ProfileType::Wall.sample_types());
     builder.period("wall", "nanoseconds", 1_000_000_000 / i64::from(hz));
@@ -94,7 +93,7 @@ pub(crate) fn wall(walls: Walls) -> Result<Profile> {
     }
     let unsampled = add_unsampled(&mut builder, [UNSAMPLED_WALL, BLOCKED_WALL], &shares, 0);
     let mut meta = crate::meta::known_facts(ProfileType::Wall, "agent-wall", &modules);
-    meta.end = Some(nanos(SystemTime::now()));
+    meta.end = Some(nanos(started + duration));
     meta.lost = Some(shortfalls.lost);
     meta.truncated = Some(shortfalls.truncated);
     meta.means =

@@ -133,6 +133,7 @@ impl Sampler {
         let (in_sandbox, without_timer): (Vec<_>, Vec<_>) = bare.partition(|thread| thread.is_in_sandbox);
         window.shortfalls.threads_without_timer = without_timer.len() as u64;
         window.shortfalls.threads_in_sandbox = in_sandbox.len();
+        window.end();
         Some((window, process_cpu))
     }
 

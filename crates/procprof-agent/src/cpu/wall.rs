@@ -160,6 +160,8 @@ pub(crate) fn capture(
     thread_stack::learn();
     let mut watch = Watch::new(hz);
     watch.look_for_threads().map_err(|source| Error::System { what: "list the threads of this process", source })?;
+    // Rules for stacks have been read meanwhile, which may take long.
+    watch.window = Window::open(std::iter::empty(), 0, LONGEST_WEIGHT);
     let began = Instant::now();
     let mut looked = began;
     while began.elapsed() < length {
@@ -321,6 +323,7 @@ impl Watch {
         for tid in self.threads.keys().copied().collect::<Vec<_>>() {
             self.let_go(tid);
         }
+        self.window.end();
         let window = std::mem::replace(&mut self.window, Window::open(std::iter::empty(), 0, 0));
         Walls { window, hz: self.hz, signals: self.signals, modules: Modules::of_this_process() }
     }

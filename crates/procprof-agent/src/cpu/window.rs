@@ -11,7 +11,7 @@ use super::walk::End;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Words a window keeps in distinct stacks (64 MiB); samples of further stacks are counted as lost.
 const MAX_WORDS: usize = 8 << 20;
@@ -101,6 +101,8 @@ pub(crate) struct Shortfalls {
 pub(crate) struct Window {
     pub(crate) started: SystemTime,
     pub(crate) began: Instant,
+    /// Its length, once it has ended.
+    pub(crate) length: Duration,
     pub(crate) shortfalls: Shortfalls,
     /// CPU time, counted from some moment, of threads that were born and ended without a sample, at the beginning and
     /// at the end; nanoseconds.
@@ -116,7 +118,13 @@ impl Window {
     pub(crate) fn open<'a>(threads: impl Iterator<Item = &'a ThreadView>, process_cpu: u64, cap: u64) -> Self {
         let shares = threads.map(|thread| (thread.key, Share::since(thread, thread.cpu, thread.blocked))).collect();
         let (started, began, shortfalls) = (SystemTime::now(), Instant::now(), Shortfalls::default());
-        Self { started, began, shortfalls, silent: 0..0, process_began: process_cpu, cap, shares, words: 0 }
+        let length = Duration::ZERO;
+        Self { started, began, length, shortfalls, silent: 0..0, process_began: process_cpu, cap, shares, words: 0 }
+    }
+
+    /// Ends it now: what is done with it afterwards may take long.
+    pub(crate) fn end(&mut self) {
+        self.length = self.began.elapsed();
     }
 
     /// Accounts a sample of a thread.
