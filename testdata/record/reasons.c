@@ -59,23 +59,28 @@ static void wait_signal(void) {
     sigtimedwait(&set, NULL, &time);
 }
 
-static void *repeat(void *wait) {
-    while (now() < end) ((void (*)(void))wait)();
+struct thread {
+    const char *name;
+    void (*wait)(void);
+};
+
+/* Has its name before it waits. */
+static void *repeat(void *thread) {
+    struct thread *self = thread;
+    pthread_setname_np(pthread_self(), self->name);
+    while (now() < end) self->wait();
     return NULL;
 }
 
 int main(int count, char **words) {
-    struct { const char *name; void (*wait)(void); } threads[] = {
+    struct thread threads[] = {
         {"futex", wait_futex}, {"poll", wait_poll}, {"i/o", wait_io},
         {"child", wait_child}, {"signal", wait_signal}, {"sleep", wait_sleep},
     };
     end = now() + (count > 1 ? atof(words[1]) : 1);
     if (pipe(filled) < 0 || pipe(empty) < 0) { perror("pipe"); return 1; }
     pthread_t ids[6];
-    for (int i = 0; i < 6; i++) {
-        pthread_create(&ids[i], NULL, repeat, (void *)threads[i].wait);
-        pthread_setname_np(ids[i], threads[i].name);
-    }
+    for (int i = 0; i < 6; i++) pthread_create(&ids[i], NULL, repeat, &threads[i]);
     pthread_join(ids[5], NULL);
     /* The one that reads may have begun another wait. */
     if (write(filled[1], "x", 1) < 0) perror("write");

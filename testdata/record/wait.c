@@ -100,19 +100,29 @@ static void *idle(void *waits) {
     return NULL;
 }
 
+struct thread {
+    const char *name;
+    void *(*run)(void *);
+    void *argument;
+};
+
+/* Has its name before it waits. */
+static void *begin(void *thread) {
+    struct thread *self = thread;
+    pthread_setname_np(pthread_self(), self->name);
+    return self->run(self->argument);
+}
+
 int main(int count, char **words) {
     static struct waits waits[] = {{"wait_sleeping"}, {"wait_reading"}, {"wait_locking"}, {"wait_idle"}};
-    struct { const char *name; void *(*run)(void *); void *argument; } threads[] = {
+    struct thread threads[] = {
         {"sleeper", sleeper, &waits[0]}, {"reader", reader, &waits[1]}, {"writer", writer, NULL},
         {"locker", locker, &waits[2]}, {"holder", holder, NULL}, {"idle", idle, &waits[3]},
     };
     end = now() + (count > 1 ? atof(words[1]) : 1) * 1e9;
     if (pipe(ends) < 0) { perror("pipe"); return 1; }
     pthread_t ids[6];
-    for (int i = 0; i < 6; i++) {
-        pthread_create(&ids[i], NULL, threads[i].run, threads[i].argument);
-        pthread_setname_np(ids[i], threads[i].name);
-    }
+    for (int i = 0; i < 6; i++) pthread_create(&ids[i], NULL, begin, &threads[i]);
     for (int i = 0; i < 5; i++) pthread_join(ids[i], NULL);
     pthread_mutex_lock(&done_mutex);
     is_done = 1;
