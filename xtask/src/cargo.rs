@@ -54,7 +54,7 @@ pub(crate) fn linted(subcommand: &str) -> Result<Command> {
 /// # Errors
 /// Something cannot be built, or fetched.
 pub(crate) fn build_everything() -> Result<Built> {
-    build(everything("build", &["--all-targets", "--message-format=json"])?)
+    build(everything("build", &["--all-targets", "--keep-going", "--message-format=json"])?)
 }
 
 /// Builds all tests, and the programs that they start.

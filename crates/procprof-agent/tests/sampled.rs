@@ -134,11 +134,11 @@ fn estimates_are_true_to_exact_bookkeeping_over_threads() {
             accounts = on_other_threads(accounts, |account| (0..STEPS).for_each(|_| account.step()));
             for grammar in [Grammar::Pprof, Grammar::Jeprof] {
                 worst =
-                    worst.max(compare(&accounts, totals(grammar, &symbols), &format!("round {rounds}, {grammar:?}")));
+                    worst.max(compare(&accounts, totals(grammar, symbols), &format!("round {rounds}, {grammar:?}")));
             }
         }
         accounts = on_other_threads(accounts, Account::free_all);
-        let [_, _, left, _] = totals(Grammar::Pprof, &symbols);
+        let [_, _, left, _] = totals(Grammar::Pprof, symbols);
         println!(
             "heap: {} allocations compared in {rounds} rounds with their exact account, at most {worst:.1} standard deviations off, {left} objects left",
             accounts.iter().map(|account| account.exact[0]).sum::<f64>()

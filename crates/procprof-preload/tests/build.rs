@@ -16,6 +16,8 @@ pub(crate) fn library() -> &'static Path {
         }
         let mut command = Command::new(env!("CARGO"));
         command.args(["build", "--quiet", "--locked", "--package", "procprof-preload", "--lib"]);
+        // Build scripts of dependencies depend on it, and would run again.
+        command.env_remove("RUSTC_BOOTSTRAP");
         let status = command.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
         status.success().then(|| folder_of_tests().join("../libprocprof_preload.so").canonicalize().unwrap())
     });

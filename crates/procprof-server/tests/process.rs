@@ -56,6 +56,7 @@ pub(crate) fn replay() -> &'static Path {
         if !path.exists() {
             let mut build = Command::new(env!("CARGO"));
             build.args(["build", "-p", "procprof-collect", "--example", "brpc_replay"]).current_dir(repository());
+            build.env_remove("RUSTC_BOOTSTRAP");
             assert!(build.status().unwrap().success(), "{build:?}");
         }
         path

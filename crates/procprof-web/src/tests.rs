@@ -28,12 +28,7 @@ const STALLED: Duration = Duration::from_secs(8);
 async fn impatient(router: Router) -> (SocketAddr, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-    let limits = Limits {
-        connections: 10,
-        header: PATIENCE,
-        stalled: STALLED,
-        drain: Duration::from_millis(100),
-    };
+    let limits = Limits { connections: 10, header: PATIENCE, stalled: STALLED, drain: Duration::from_millis(100) };
     tokio::spawn(serve(listener, router, None, limits, stop.clone()));
     (address, stop)
 }

@@ -60,17 +60,17 @@ pub(crate) fn run_long() -> Result<()> {
 /// Builds all suites, and runs some of their tests.
 fn with_suites(run: impl FnOnce(&Runner<'_>, &[Suite]) -> Result<()>) -> Result<()> {
     tools::ensure()?;
-    let suites = thread::scope(|scope| {
+    let (suites, library) = thread::scope(|scope| {
         let fetched = scope.spawn(clients::ensure);
-        let suites = suites::build();
-        fetched.join().unwrap_or_else(|_| bail!("the thread that fetches clients panicked")).and(suites)
+        let built = suites::build().and_then(|suites| Ok((suites, suites::build_preload_library()?)));
+        fetched.join().unwrap_or_else(|_| bail!("the thread that fetches clients panicked")).and(built)
     })?;
     std::fs::create_dir_all(LOGS).with_context(|| format!("create {LOGS}"))?;
     let places = Places::new()?;
     // Most tests wait for processes of their own.
     let threads = std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| (cores() + 1).to_string());
     let logs = std::path::absolute(LOGS)?;
-    let result = run(&Runner { logs: &logs, places: &places, threads: &threads }, &suites);
+    let result = run(&Runner { logs: &logs, places: &places, threads: &threads, library: &library }, &suites);
     let left = places.leftovers();
     if !left.is_empty() {
         eprintln!("xtask: left behind by tests:\n  {}", left.join("\n  "));

@@ -44,6 +44,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) places: &'a Places,
     /// Tests of one process at the same time.
     pub(crate) threads: &'a str,
+    /// The preload library that is tested.
+    pub(crate) library: &'a Path,
 }
 
 impl Runner<'_> {
@@ -92,6 +94,7 @@ impl Runner<'_> {
         let create = |path: &Path| File::create(path).with_context(|| format!("create {}", path.display()));
         let mut command = suite.command(wanted, self.threads)?;
         command.stdout(create(&output)?).stderr(create(&log)?).env("TMPDIR", self.places.folder_of(&suite.name)?);
+        command.env("PROCPROF_PRELOAD_LIBRARY", self.library);
         let start = Instant::now();
         let mut child = command.spawn().with_context(|| format!("run {command:?}"))?;
         let is_hanging = kill_when_silent(&mut child, &output)?;

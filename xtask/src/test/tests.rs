@@ -34,7 +34,7 @@ fn passes(suites: &[(&str, &str)]) -> (bool, String) {
     let places = Places::new().unwrap();
     let logs = root.path().join("logs");
     fs::create_dir(&logs).unwrap();
-    let runner = Runner { logs: &logs, places: &places, threads: "2" };
+    let runner = Runner { logs: &logs, places: &places, threads: "2", library: Path::new("none") };
     let result = run_all(&runner, &suites, Wanted::All);
     (result.is_ok(), fs::read_to_string(logs.join("unsteady/list")).unwrap_or_default())
 }
