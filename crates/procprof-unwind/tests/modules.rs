@@ -9,6 +9,8 @@ use std::process::Command;
 pub(crate) struct Module {
     pub(crate) eh_frame: (u64, Vec<u8>),
     pub(crate) eh_frame_hdr: (u64, Vec<u8>),
+    /// For framehop, which is compared on this architecture alone.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
     pub(crate) text: (u64, Vec<u8>),
     /// The architecture of the code: not always this machine's.
     pub(crate) architecture: Architecture,

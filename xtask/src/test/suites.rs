@@ -63,14 +63,14 @@ pub(crate) enum Wanted<'a> {
 /// An ignored test that is a process of other tests.
 const HELPER: &str = "records_until_it_is_killed";
 
-/// Builds the preload library as it is shipped: with the features that it asks for alone. Cargo does not build it for
-/// its tests.
+/// Builds the preload library as users do: with the features that it asks for alone, and by rustc, since Clippy's driver
+/// switches optimizations off that the sampler needs at high rates. Cargo does not build it for its tests.
 ///
 /// # Errors
 /// It cannot be built.
 pub(crate) fn build_preload_library() -> Result<PathBuf> {
-    let mut command = cargo::linted("build")?;
-    command.args(["--locked", "--package", "procprof-preload", "--lib", "--message-format=json"]);
+    let mut command = Command::new("cargo");
+    command.args(["build", "--locked", "--package", "procprof-preload", "--lib", "--message-format=json"]);
     let messages = cargo::build(command)?.messages;
     let files = messages.iter().filter_map(|message| message["filenames"].as_array()).flatten();
     let library = files.filter_map(Value::as_str).find(|file| file.ends_with("libprocprof_preload.so"));
