@@ -25,9 +25,11 @@ fn with_input(command: &mut Command, input: &str) -> Output {
 
 /// The content of a terminal after these keys.
 fn in_terminal(folder: &Path, term: &str, command: &str, keys: &str) -> String {
+    // Keys that come before the program reads would be shown once more, before or behind its first prompt.
+    let command = format!("stty -echo; {command}");
     let mut script = Command::new("script");
     script
-        .args(["-qec", command, "/dev/null"])
+        .args(["-qec", &command, "/dev/null"])
         .env("TERM", term)
         .env("TZ", "UTC")
         .env("PROCPROF_CACHE_DIR", folder)
@@ -36,9 +38,8 @@ fn in_terminal(folder: &Path, term: &str, command: &str, keys: &str) -> String {
     text(&output).replace('\r', "")
 }
 
-/// The answers to each line: the text between the prompts, without the line as it was typed.
+/// The answers to each line: the text between the prompts. The terminal does not show what is typed.
 fn answers(transcript: &str, prompt: &str) -> Vec<String> {
-    // The terminal shows the keys at once, before the first prompt.
     transcript.split(prompt).skip(1).map(|part| part.trim_end().to_owned()).collect()
 }
 
