@@ -233,7 +233,7 @@ struct Exact {
     preempted: AtomicU64,
 }
 
-/// How often the calling thread had to leave a processor.
+/// Counts the preemptions of the calling thread.
 fn preemptions() -> libc::c_long {
     // SAFETY: all-zero is a valid `rusage` to be filled.
     unsafe {

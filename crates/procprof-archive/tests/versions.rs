@@ -54,7 +54,7 @@ fn write(folder: &Path, hour: Hour, writer: u64, number: i64) {
     part.write(&ObjectFolder::open(folder).unwrap(), Part::of_hour(hour, Writer(writer), 0)).unwrap();
 }
 
-/// What readers see of an archive.
+/// The text of an archive as readers see it.
 fn seen(archive: &Archive) -> Contents {
     let parts = archive.parts()?;
     let mut text = String::new();

@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) port: u16,
-    /// What it prints then; taken by who waits for it.
+    /// Lines that it prints after that, until someone takes them.
     output: Option<BufReader<ChildStdout>>,
 }
 

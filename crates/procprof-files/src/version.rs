@@ -1,8 +1,8 @@
 //! [`DiskFormat`]: a format on disk and the version in which it is written.
 //!
 //! Whatever is kept says its version, in a place that older programs skip: a member of a JSON object, a record of a
-//! journal, a comment, a word, or for a folder the file `procprof-version`, which covers all files in it that have none of their
-//! own:
+//! journal, a comment, a word, or for a folder the file `procprof-version`, which covers all files in it that have
+//! none of their own:
 //!
 //! ```text
 //! procprof.store 1

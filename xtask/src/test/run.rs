@@ -150,10 +150,8 @@ fn kill_when_silent(child: &mut Child, output: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Runs suites, this many at the same time, in their order; each is reported when it has ended.
-///
-/// # Errors
-/// Those of the suites that could not be run; the others run all the same.
+/// Runs suites, this many at the same time, in their order; each is reported when it has ended. A suite that cannot be
+/// run has an error in place of its tests; the others run all the same.
 pub(crate) fn side_by_side(
     suites: &[Suite],
     lanes: usize,

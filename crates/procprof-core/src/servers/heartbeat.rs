@@ -150,7 +150,7 @@ pub(super) fn remove(objects: &dyn Objects, server: Writer) -> Result<()> {
     Ok(objects.delete(&path(server, NODES))?)
 }
 
-/// The servers that have a heartbeat; those whose object cannot be understood or is gone meanwhile are left out.
+/// The heartbeats of an archive; one that cannot be understood or is gone meanwhile is left out.
 #[derive(Debug, Default)]
 pub(super) struct Heartbeats {
     pub(super) found: Vec<(Writer, Heartbeat)>,

@@ -1,4 +1,4 @@
-//! What servers write into an archive, in all its versions.
+//! Objects that servers write into an archive, in all their versions.
 
 use std::collections::BTreeSet;
 use std::path::Path;
