@@ -96,6 +96,9 @@ pub(crate) struct ServeArgs {
     /// Start two busy demo processes and profile them at short intervals
     #[arg(long)]
     pub(crate) demo: bool,
+    /// With --demo: processes that rest, profiled only when asked, for tests of all else
+    #[arg(long, hide = true, requires = "demo")]
+    pub(crate) idle: bool,
     /// Address of the web pages and the API [default: 127.0.0.1:8030; with --demo the next free port]
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
@@ -223,4 +226,7 @@ pub(crate) struct DemoNodeArgs {
     /// Role it plays, for its name only
     #[arg(long)]
     pub(crate) role: String,
+    /// Allocate, but do nothing more
+    #[arg(long)]
+    pub(crate) idle: bool,
 }

@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<()> {
 
 async fn serve(arguments: &ServeArgs) -> Result<()> {
     let config = own_configuration(arguments)?;
-    let demo = if arguments.demo { Some(Demo::start()?) } else { None };
+    let demo = if arguments.demo { Some(Demo::start(arguments.idle)?) } else { None };
     let agent = own_agent()?;
     let config_has_users = config.users_file.is_some();
     let handle = Server::start(ServerOptions {
@@ -209,6 +209,7 @@ fn page(handle: &ServerHandle) -> String {
 struct Demo {
     fe: DemoFrontend,
     be: DemoProcess,
+    is_idle: bool,
 }
 
 /// The demo's frontend, a JVM like a real one where this machine has `java`.
@@ -226,21 +227,26 @@ impl DemoFrontend {
                     "demo-fe is not a JVM ({error:#}); with a JDK of version 11 or later on the PATH it is one \
                      (Debian: default-jdk-headless)"
                 );
-                DemoProcess::start("fe").map(DemoFrontend::Process)
+                DemoProcess::start("fe", false).map(DemoFrontend::Process)
             }
         }
     }
 }
 
 impl Demo {
-    fn start() -> Result<Demo> {
-        Ok(Demo { fe: DemoFrontend::start()?, be: DemoProcess::start("be")? })
+    fn start(is_idle: bool) -> Result<Demo> {
+        let fe = match is_idle {
+            true => DemoFrontend::Process(DemoProcess::start("fe", true)?),
+            false => DemoFrontend::start()?,
+        };
+        Ok(Demo { fe, be: DemoProcess::start("be", is_idle)?, is_idle })
     }
 
     fn nodes(&self) -> Vec<ExtraNode> {
-        let cpu = Planned { profile_type: ProfileType::Cpu, on: true, seconds: 5, every: 10 };
-        let heap = Planned { profile_type: ProfileType::Heap, on: true, seconds: 0, every: 10 };
-        let contention = Planned { profile_type: ProfileType::Contention, on: true, seconds: 5, every: 20 };
+        let on = !self.is_idle;
+        let cpu = Planned { profile_type: ProfileType::Cpu, on, seconds: 5, every: 10 };
+        let heap = Planned { profile_type: ProfileType::Heap, on, seconds: 0, every: 10 };
+        let contention = Planned { profile_type: ProfileType::Contention, on, seconds: 5, every: 20 };
         let mutex = Planned { profile_type: ProfileType::Mutex, ..contention.clone() };
         let schedule = vec![cpu, heap, contention, mutex];
         let fe = match &self.fe {

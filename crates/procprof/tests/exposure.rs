@@ -137,7 +137,7 @@ fn acts_and_refusals_are_logged_and_no_name_forges_a_line() {
 #[test]
 fn it_ends_whatever_clients_do_and_logs_it_last() {
     let data = folder();
-    let server = Server::start(data.path(), &["--mysql", "127.0.0.1:0", "--mysql-no-auth", "--demo"]);
+    let server = Server::start(data.path(), &["--mysql", "127.0.0.1:0", "--mysql-no-auth", "--demo", "--idle"]);
     let sql = server.sql_port().to_string();
     let address = server.base.strip_prefix("http://").expect("an address").to_owned();
     let half = |text: &str| {

@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -14,6 +14,8 @@ const PROGRAM: &str = include_str!("DemoFrontend.java");
 const READY: &str = "ready";
 /// How long `java` may take to compile and start it.
 const START: Duration = Duration::from_secs(30);
+/// How long it may take to end by itself.
+const END: Duration = Duration::from_secs(1);
 
 /// A running demo JVM; killed when dropped. It ends by itself when this process ends.
 #[derive(Debug)]
@@ -63,6 +65,12 @@ impl DemoJvm {
 
 impl Drop for DemoJvm {
     fn drop(&mut self) {
+        // It ends at the end of its input, and removes the socket through which it was asked for recordings.
+        drop(self.child.stdin.take());
+        let deadline = Instant::now() + END;
+        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         super::end(&mut self.child);
     }
 }

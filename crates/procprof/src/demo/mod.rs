@@ -33,11 +33,12 @@ pub(crate) struct DemoProcess {
 }
 
 impl DemoProcess {
-    /// Starts a child in that role and waits until it listens.
-    pub(crate) fn start(role: &str) -> Result<DemoProcess> {
+    /// Starts a child in that role, busy or idle, and waits until it listens.
+    pub(crate) fn start(role: &str, is_idle: bool) -> Result<DemoProcess> {
         let program = std::env::current_exe().context("find this executable")?;
         let mut child = Command::new(program)
             .args(["demo-node", "--role", role])
+            .args(is_idle.then_some("--idle"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -92,7 +93,12 @@ pub(crate) fn run(arguments: &DemoNodeArgs) -> Result<()> {
     let agent = procprof_agent::start(Config { jemalloc: Some(jemalloc()), ..Config::default() })?;
     switch_heap_profiling_on(&agent)?;
     Contention::enable().context("record waits for locks")?;
-    work::start().context("start the demo work")?;
+    let _cache = if arguments.idle {
+        work::first_cache()
+    } else {
+        work::start().context("start the demo work")?;
+        Vec::new()
+    };
     let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), agent, None)?;
     println!("{LISTENING}{}", listener.address());
     tracing::debug!(role = arguments.role, "demo process runs");

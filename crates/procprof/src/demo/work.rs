@@ -25,10 +25,16 @@ const POSTING: Duration = Duration::from_millis(6);
 /// How long reading holds it.
 const READING: Duration = Duration::from_micros(200);
 
-/// Starts the threads; they end with the process.
-pub(crate) fn start() -> std::io::Result<()> {
+/// The cache as it is before any other work.
+pub(crate) fn first_cache() -> Vec<Vec<u8>> {
     let mut cache = Vec::new();
     (0..FIRST_STEPS).for_each(|_| grow_cache(&mut cache));
+    cache
+}
+
+/// Starts the threads; they end with the process.
+pub(crate) fn start() -> std::io::Result<()> {
+    let cache = first_cache();
     let ledger = Arc::new(Mutex::new(0u64));
     thread::Builder::new().name("demo-cpu".into()).spawn(burn)?;
     thread::Builder::new().name("demo-cache".into()).spawn(|| fill_cache(cache))?;

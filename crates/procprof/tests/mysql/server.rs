@@ -54,7 +54,7 @@ impl Sql {
             Authentication::Generated => None,
         };
         if is_demo {
-            arguments.push("--demo".to_owned());
+            arguments.extend(["--demo", "--idle"].map(str::to_owned));
         }
         let config = match authentication {
             Authentication::Open => {
