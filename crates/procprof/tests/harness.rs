@@ -158,9 +158,28 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        let children = children(self.pid());
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // They end without it, but may still write to its folder, which is removed next.
+        let begun = Instant::now();
+        while children.iter().any(|pid| is_running(*pid)) && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
+}
+
+/// The processes that threads of a process have started and that have not been waited for.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().map_while(Result::ok);
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
+/// Whether a process has not ended.
+fn is_running(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.is_empty() && !status.contains("State:\tZ") && !status.contains("State:\tX")
 }
 
 /// Sends a signal to a process this test started.

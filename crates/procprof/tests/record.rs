@@ -18,7 +18,7 @@ use procprof_profile::format::{self, Limits};
 use procprof_profile::{LabelValue, Profile, Sample};
 use tempfile::TempDir;
 
-use crate::harness::{PATIENCE, curl, folder, procprof, shared_folder, signal, text};
+use crate::harness::{PATIENCE, children, curl, folder, procprof, shared_folder, signal, text};
 
 const HZ: &str = "997";
 /// Nobody's user and group id.
@@ -187,11 +187,6 @@ fn wait_for(what: &str, ready: impl Fn() -> bool) {
         assert!(begun.elapsed() < PATIENCE, "not within {} s: {what}", PATIENCE.as_secs());
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
 #[test]

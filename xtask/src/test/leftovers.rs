@@ -89,10 +89,8 @@ impl Places {
         }
         let suites = self.suites.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (number, suite) in suites.iter().enumerate() {
-            let names = entries(&self.root.path().join(number.to_string()));
-            found.extend(names.iter().map(|path| {
-                format!("temporary file of {suite}: {}", path.file_name().unwrap_or_default().to_string_lossy())
-            }));
+            let left = entries(&self.root.path().join(number.to_string()));
+            found.extend(left.iter().map(|path| format!("temporary file of {suite}: {}", described(path))));
         }
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let root = self.root.path().to_string_lossy();
@@ -105,6 +103,16 @@ fn open_to_all(folder: &Path) -> Result<()> {
     // Some tests run programs as another user.
     fs::set_permissions(folder, fs::Permissions::from_mode(0o1777))
         .with_context(|| format!("set permissions of {}", folder.display()))
+}
+
+/// The name of a file, and of a folder what it holds, too, which tells whose it is.
+fn described(path: &Path) -> String {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !path.is_dir() {
+        return name(path);
+    }
+    let held = entries(path).iter().map(|path| name(path)).collect::<Vec<_>>();
+    format!("{} with [{}]", name(path), held.join(", "))
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::raw::{Raw, SqlError};
 use super::server::{Authentication, Sql};
-use crate::harness::{PATIENCE, files};
+use crate::harness::{PATIENCE, children, files};
 
 /// Connections at a time.
 const CONNECTIONS: usize = 50;
@@ -105,9 +105,7 @@ impl Held {
             let target = target.to_string_lossy().split(':').next().unwrap_or_default().to_owned();
             *descriptors.entry(target).or_default() += 1;
         }
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").map_while(Result::ok);
-        let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-        Held { memory, descriptors, children: children.map(|pids| pids.split_whitespace().count()).sum() }
+        Held { memory, descriptors, children: children(pid).len() }
     }
 }
 
