@@ -165,12 +165,15 @@ fn errors_contain_the_limit_and_the_value_that_broke_it() {
 
 #[test]
 fn what_is_not_recorded_is_a_501_with_a_sentence() {
-    let agent = agent();
-    for (path, word) in [("mutex", "lock"), ("block", "lock"), ("contention", "lock")] {
-        let response = agent.handle(&Request::get(&format!("/debug/pprof/{path}")));
-        assert_eq!(response.status, 501);
-        assert!(body(&response).contains(word), "{path}: {}", body(&response));
-    }
+    // Once waits are recorded, they are for the whole process.
+    isolated("endpoints::what_is_not_recorded_is_a_501_with_a_sentence", || {
+        let agent = agent();
+        for (path, word) in [("mutex", "lock"), ("block", "lock"), ("contention", "lock")] {
+            let response = agent.handle(&Request::get(&format!("/debug/pprof/{path}")));
+            assert_eq!(response.status, 501);
+            assert!(body(&response).contains(word), "{path}: {}", body(&response));
+        }
+    });
 }
 
 #[test]

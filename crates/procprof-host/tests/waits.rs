@@ -65,15 +65,20 @@ fn waits_have_their_exact_time_and_the_function_that_waits() {
         let (recording, mut child) = record(&options(Measure::OffCpu, engine), Command::new(&program.path).arg("2"));
         assert_eq!(recording.statistics.switches_unmatched, 0, "{:?}", recording.statistics);
         let profile = named(&recording);
+        // The kernel may leave the sample of a switch out; how long the wait took is known even so, and told.
+        let without = recording.statistics.waited_without_stack as f64;
+        assert!(without <= 0.02 * recording.statistics.waited as f64, "{:?}", recording.statistics);
         for (function, (count, nanos, preempted)) in printed(&mut child) {
             let (waits, waited) = with_function(&profile, &function);
             // A thread may be preempted before or behind the function, which is no wait of it.
             assert!(
-                waited >= 0.98 * nanos - preempted && waited <= 1.02 * nanos,
-                "{function}: {waited:.0}, expected {nanos:.0}, {preempted:.0} with preemption"
+                waited >= 0.98 * nanos - preempted - without && waited <= 1.02 * nanos,
+                "{engine:?}: {function}: {waited:.0} in {waits} waits, expected {nanos:.0} in {count}, {preempted:.0} \
+                 with preemption: {:?}",
+                recording.statistics
             );
             // A lock may be free; all others wait each time.
-            assert!(waits >= 0.98 * count || function == "wait_locking", "{function}: {waits} of {count}");
+            assert!(waits >= 0.95 * count || function == "wait_locking", "{function}: {waits} of {count}");
         }
         let threads = ["sleeper", "reader", "locker", "idle"].map(str::to_owned).into();
         assert!(labels(&profile, "thread").is_superset(&threads), "{engine:?}");
