@@ -375,6 +375,10 @@ async fn what_clients_say_at_connect_is_answered() {
             "DESCRIBE procprof.stacks",
             "Field\tType\tNull\tKey\tDefault\tExtra\nsample_type\tvarchar(255)\tYES\t\tNULL\t",
         ),
+        ("DESCRIBE nodes 'i_'", "Field\tType\tNull\tKey\tDefault\tExtra\nid\tbigint\tYES\t\tNULL"),
+        ("DESC nodes id", "Field\tType\tNull\tKey\tDefault\tExtra\nid\tbigint\tYES\t\tNULL"),
+        ("SELECT WORD FROM INFORMATION_SCHEMA.KEYWORDS WHERE WORD IN ('SELECT', 'ABSENT')", "WORD\nABSENT"),
+        ("SELECT RESERVED FROM INFORMATION_SCHEMA.KEYWORDS WHERE WORD = 'WHERE'", "RESERVED\n1"),
         ("SHOW COLUMNS FROM nodes LIKE 'id'", "Field\tType\tNull\tKey\tDefault\tExtra\nid\tbigint\tYES\t\tNULL"),
         ("SHOW CREATE TABLE errors", "Table\tCreate Table\nerrors\tCREATE TABLE `errors`"),
         (

@@ -151,6 +151,16 @@ SHOW PROC '/'
 SHOW BROKER
 SHOW USERS
 SELECT @@version_comment LIMIT 1
+-- Connector/ODBC
+SET NAMES utf8mb4
+SET SQL_AUTO_IS_NULL = 0
+SET character_set_results = NULL
+SHOW FULL COLUMNS FROM `procprof`.`profiles` LIKE '%'
+-- Hibernate
+SELECT WORD FROM INFORMATION_SCHEMA.KEYWORDS WHERE WORD NOT IN ('ABS', 'ALL') ORDER BY WORD
+-- DBD::mysql
+DESCRIBE `profiles` '%'
+SHOW INDEX FROM `profiles`
 -- not answered
 1146: SELECT * FROM mysql.user ORDER BY user
 1064: EXPLAIN FORMAT=JSON SELECT * FROM profiles

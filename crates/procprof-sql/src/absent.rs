@@ -87,11 +87,6 @@ pub(super) mod describe {
         let is_about_tables = TABLES.contains(&show.what.as_str()) || show.what.starts_with("create ");
         is_about_tables.then(|| Err(absent("a table")))
     }
-
-    /// Refuses it.
-    pub(crate) fn describe(_name: &str) -> Result<StatementResult, SqlError> {
-        Err(absent("a table"))
-    }
 }
 
 #[cfg(test)]
@@ -109,11 +104,10 @@ mod tests {
             Ok(Statement::Show(show)) => describe::answer(&show, DATABASE),
             other => panic!("{text}: {other:?}"),
         };
-        for text in ["SHOW TABLES", "SHOW FULL COLUMNS FROM profiles", "SHOW CREATE TABLE profiles"] {
+        for text in ["SHOW TABLES", "SHOW FULL COLUMNS FROM profiles", "SHOW CREATE TABLE profiles", "DESC profiles"] {
             told(show(text).expect(text).err().expect(text));
         }
         assert!(show("SHOW VARIABLES").is_none() && show("SHOW PROCESSLIST").is_none());
-        told(describe::describe("profiles").err().expect("no table"));
         told(columns("profiles").expect_err("no table"));
         assert!(is_database(&DATABASE.to_uppercase()) && !is_database("other"));
         read("SELECT 1");

@@ -141,7 +141,6 @@ impl SqlSession {
                 self.warnings = warnings;
                 Ok(answer)
             }
-            Statement::Describe(table) => engine::describe::describe(&table),
         }
     }
 

@@ -35,8 +35,6 @@ pub(super) enum Statement {
     Set(Vec<Assignment>),
     /// Left to the tables, as written.
     Select,
-    /// `DESCRIBE table`.
-    Describe(String),
     /// `BEGIN`, `COMMIT`, `ROLLBACK`: clients are shown a transaction, though there is nothing to change.
     Transaction {
         /// Whether one is open afterwards.
@@ -121,7 +119,7 @@ pub(super) fn parse(text: &str) -> Result<Statement, SqlError> {
         "collect" => parser.collect()?,
         "kill" => parser.kill()?,
         "show" => return parser.show().map(Statement::Show),
-        "explain" | "describe" | "desc" => Statement::Describe(parser.table()?),
+        "explain" | "describe" | "desc" => Statement::Show(parser.described()?),
         "use" => Statement::Use(parser.name("a database")?),
         "set" => return set::assignments(text, &tokens[1..]).map(Statement::Set),
         // Of slaves and the like.
@@ -258,6 +256,20 @@ impl<'a> Parser<'a> {
             true => Ok(format!("{name}.{}", self.name("a table")?)),
             false => Ok(name),
         }
+    }
+
+    /// `DESCRIBE table [column | 'pattern']`: the columns of a table.
+    fn described(&mut self) -> Result<Show, SqlError> {
+        let of = Some(self.table()?);
+        let like = match self.peek() {
+            None => None,
+            Some(Token { kind: TokenKind::Text(pattern), .. }) => {
+                self.at += 1;
+                Some(pattern.clone())
+            }
+            Some(_) => Some(self.name("a column, or a pattern in quotes")?.replace('%', "\\%").replace('_', "\\_")),
+        };
+        Ok(Show { what: "columns".to_owned(), of, like, full: false, global: false, condition: None })
     }
 
     fn admin(&mut self) -> Result<Statement, SqlError> {

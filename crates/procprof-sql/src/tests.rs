@@ -198,6 +198,19 @@ fn set(variables: &mut Variables, text: &str) -> Result<(), crate::mysql::SqlErr
 }
 
 #[test]
+fn every_variable_takes_the_value_that_it_has() {
+    let mut variables = Variables::default();
+    let all: Vec<(&str, String)> =
+        variables.list(false).map(|(name, value)| (name, value.replace('\'', "''"))).collect();
+    for (name, value) in all {
+        assert_eq!(set(&mut variables, &format!("SET {name} = '{value}'")), Ok(()), "{name}");
+        if let Some(crate::mysql::Value::Integer(number)) = variables.value(name) {
+            assert_eq!(set(&mut variables, &format!("SET @@session.{name} = {number}")), Ok(()), "{name}");
+        }
+    }
+}
+
+#[test]
 fn variables_are_set_and_shown() {
     let mut variables = Variables::default();
     let text = |text: &str| Some(crate::mysql::Value::from(text));
@@ -249,6 +262,7 @@ fn variables_are_set_and_shown() {
         ("SET NAMES klingon", 1115),
         ("SET collation_connection = klingon", 1273),
         ("SET version = 'x'", 1238),
+        ("SET SQL_AUTO_IS_NULL = 1", 1238),
         ("SET GLOBAL wait_timeout = 1", 1227),
         ("SET PERSIST max_connections = 1", 1227),
         ("SET PASSWORD = 'x'", 1235),

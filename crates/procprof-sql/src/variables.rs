@@ -317,6 +317,9 @@ impl Variables {
             self.set.remove(own);
             return Ok(());
         };
+        if matches!(kind, Fixed | FixedSwitch) && is_own(default, *kind, value) {
+            return Ok(());
+        }
         let value = checked(own, *kind, value).ok_or_else(|| refused(own, default, *kind, value))?;
         for name in [*own].into_iter().chain(twin(own)) {
             self.set.insert(name, value.clone());
@@ -381,6 +384,22 @@ fn twin(name: &str) -> Option<&'static str> {
 }
 
 /// A value as it is kept; `None` if it is not taken.
+/// Whether a value is the one that a variable has for ever.
+fn is_own(own: &str, kind: Kind, value: &str) -> bool {
+    match kind {
+        FixedSwitch => switched(value) == switched(own),
+        _ => value == own,
+    }
+}
+
+fn switched(value: &str) -> Option<&'static str> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "on" | "true" | "yes" => Some("ON"),
+        "0" | "off" | "false" | "no" => Some("OFF"),
+        _ => None,
+    }
+}
+
 fn checked(name: &str, kind: Kind, value: &str) -> Option<String> {
     let among = |known: &[&str], value: &str| {
         known.iter().find(|own| own.eq_ignore_ascii_case(value)).map(|own| (*own).to_owned())
@@ -391,11 +410,7 @@ fn checked(name: &str, kind: Kind, value: &str) -> Option<String> {
     match kind {
         Fixed | FixedSwitch => None,
         Free => Some(value.to_owned()),
-        Switch => match value.to_ascii_lowercase().as_str() {
-            "1" | "on" | "true" | "yes" => Some("ON".to_owned()),
-            "0" | "off" | "false" | "no" => Some("OFF".to_owned()),
-            _ => None,
-        },
+        Switch => switched(value).map(str::to_owned),
         // MySQL takes negative ones for 0, and some are above what 64 bits with a sign hold.
         Number => value
             .parse::<u64>()
@@ -428,9 +443,6 @@ fn modes(value: &str) -> Option<String> {
 fn refused(name: &str, default: &str, kind: Kind, value: &str) -> SqlError {
     let value: String = value.chars().take(80).collect();
     match kind {
-        Fixed | FixedSwitch if value == default => {
-            SqlError::new(SqlErrorKind::ReadOnlyVariable, format!("Variable '{name}' is a read only variable"))
-        }
         Fixed | FixedSwitch => SqlError::new(
             SqlErrorKind::ReadOnlyVariable,
             format!("Variable '{name}' is a read only variable; it is '{default}' here"),

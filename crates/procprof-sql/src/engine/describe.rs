@@ -123,14 +123,6 @@ pub(crate) fn answer(show: &Show, database: &str) -> Option<Result<StatementResu
     })
 }
 
-/// `DESCRIBE table`.
-///
-/// # Errors
-/// There is no such table.
-pub(crate) fn describe(name: &str) -> Result<StatementResult, SqlError> {
-    Ok(columns(Table::named(name)?, false))
-}
-
 fn table(show: &Show) -> Result<&'static Table, SqlError> {
     Table::named(show.of.as_deref().unwrap_or_default())
 }

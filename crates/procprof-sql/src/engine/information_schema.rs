@@ -98,6 +98,12 @@ pub(super) const INFORMATION: &[Table] = &[
              REFERENCED_TABLE_NAME REFERENCED_COLUMN_NAME",
         ),
     ),
+    table(
+        "information_schema.keywords",
+        "words of statements; RESERVED is 1 for those that need backquotes as names",
+        Source::Computed(information_schema_rows::keywords),
+        &described::<2>("WORD RESERVED#"),
+    ),
     empty(
         "information_schema.parameters",
         &described::<16>(

@@ -1,5 +1,9 @@
 //! The rows of `information_schema`, from the table of tables.
 
+use sqlparser::keywords::{
+    ALL_KEYWORDS, ALL_KEYWORDS_INDEX, Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER,
+};
+
 use super::computed::StatementContext;
 use super::tables::{self, Declared, Table, TableRows};
 use crate::DATABASE;
@@ -109,6 +113,14 @@ pub(super) fn collation_character_set_applicability(
     _parameters: &[Value],
 ) -> Result<TableRows, SqlError> {
     Ok(COLLATIONS.iter().map(|(name, charset, _)| vec![(*name).into(), (*charset).into()]).collect())
+}
+
+pub(super) fn keywords(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
+    let row = |(word, keyword): (&&str, &Keyword)| {
+        let is_reserved = RESERVED_FOR_IDENTIFIER.contains(keyword) || RESERVED_FOR_COLUMN_ALIAS.contains(keyword);
+        vec![(*word).into(), Value::Integer(is_reserved.into())]
+    };
+    Ok(ALL_KEYWORDS.iter().zip(ALL_KEYWORDS_INDEX).map(row).collect())
 }
 
 pub(super) fn engines(_statement: &StatementContext, _parameters: &[Value]) -> Result<TableRows, SqlError> {
