@@ -47,14 +47,14 @@ pub enum Error {
         why: String,
     },
     /// An unknown key.
-    #[error("{place}: unknown key {key:?}{}", nearest.as_ref().map(|name| format!("; the nearest known key is {name:?}")).unwrap_or_default())]
+    #[error("{place}: unknown key {key:?}{}", hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default())]
     UnknownKey {
         /// File and line.
         place: String,
         /// The key as written.
         key: String,
-        /// The nearest known key.
-        nearest: Option<String>,
+        /// What was probably meant.
+        hint: Option<String>,
     },
     /// A value its key refuses.
     #[error("{place}: {key}: {why}")]

@@ -12,6 +12,7 @@ use procprof_process::{Identity, Pid};
 use procprof_profile::Addr;
 
 use crate::config::{Auth, Config, PidLookup};
+use crate::kinds::has_port;
 use crate::nodes::{Kind, Node};
 
 /// Longest secret, in bytes.
@@ -89,11 +90,7 @@ fn http(node: &Node, config: &Config) -> Result<BaseUrl, CollectError> {
 /// An address without a port gets the one StarRocks uses.
 fn with_port(address: &str, default: u64) -> Result<BaseUrl, CollectError> {
     let base: BaseUrl = address.parse()?;
-    let authority = address.split_once("://").map_or(address, |(_, rest)| rest).split('/').next().unwrap_or_default();
-    let has_port = authority
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
-    if has_port { Ok(base) } else { base.at_port(port(default)) }
+    if has_port(address) { Ok(base) } else { base.at_port(port(default)) }
 }
 
 fn port(number: u64) -> u16 {

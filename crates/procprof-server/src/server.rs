@@ -92,6 +92,7 @@ impl Server {
         config.check()?;
         check_exposure(config, http, insecure)?;
         if let Some(address) = mysql {
+            check_ports(http, address)?;
             check_sql_exposure(config, &SqlAddress { address, explicit: true, login: SqlLogin::Users }, insecure)?;
         }
         let users = read_users(config)?.map_or(0, |users| users.iter().count());
@@ -331,6 +332,15 @@ fn check_exposure(config: &Config, address: SocketAddr, insecure: bool) -> Resul
     match missing.is_empty() {
         true => Ok(()),
         false => Err(Error::Exposed { address: address.to_string(), missing: missing.join(", ") }),
+    }
+}
+
+/// Refuses one port for both servers.
+fn check_ports(http: SocketAddr, mysql: SocketAddr) -> Result<()> {
+    let is_same_host = http.ip() == mysql.ip() || http.ip().is_unspecified() || mysql.ip().is_unspecified();
+    match is_same_host && http.port() == mysql.port() && http.port() != 0 {
+        true => Err(Error::Config(format!("http and mysql: both are to listen at port {}", http.port()))),
+        false => Ok(()),
     }
 }
 

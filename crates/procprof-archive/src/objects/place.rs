@@ -108,8 +108,16 @@ impl FromStr for Place {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Place> {
-        let Some((scheme, rest)) = text.split_once("://") else { return Ok(Place::Folder(text.into())) };
-        let refused = |why: &str| Err(Error::Place { scheme: printable(scheme), why: why.to_owned() });
+        let refused = |scheme: &str, why: &str| Err(Error::Place { scheme: printable(scheme), why: why.to_owned() });
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return match text.split_once(':') {
+                Some((scheme, _)) if Provider::ALL.into_iter().any(|provider| provider.scheme() == scheme) => {
+                    refused(scheme, "needs two slashes after its colon, as in s3://bucket/prefix")
+                }
+                _ => Ok(Place::Folder(text.into())),
+            };
+        };
+        let refused = |why: &str| refused(scheme, why);
         if scheme == "file" {
             return match rest {
                 rest if !rest.starts_with('/') => refused("needs a whole path: file:///folder"),
@@ -177,6 +185,8 @@ mod tests {
     fn what_is_no_place_is_refused_without_its_secrets() {
         let wrong = [
             "s3://",
+            "s3:/bucket",
+            "gs:bucket",
             "s3:///prefix",
             "s3://..",
             "s3://b/a//b",

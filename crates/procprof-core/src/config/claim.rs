@@ -45,3 +45,16 @@ pub(crate) fn distinct<'a>(nodes: impl Iterator<Item = Claim<'a>>) -> Result<()>
     }
     Ok(())
 }
+
+/// Rejects a second node of a kind at the same address: the same profiles would be collected twice.
+pub(super) fn distinct_addresses(nodes: &[NodeConfig]) -> Result<()> {
+    let reached = |node: &NodeConfig| (node.kind, node.http.clone(), node.brpc.clone(), node.urls.clone());
+    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.kind.is_over_http()) {
+        if let Some(other) = nodes[..index].iter().find(|other| reached(other) == reached(node)) {
+            let what = format!("address {}", node.address());
+            let holder = format!("the node at {}", other.place);
+            return Err(Error::Duplicate { place: node.place.clone(), what, holder });
+        }
+    }
+    Ok(())
+}

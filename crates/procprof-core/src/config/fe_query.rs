@@ -162,16 +162,9 @@ pub(super) const NODE_KEY: [&str; 4] = [
 /// Reads all `[[fe_query]]` tables of a file.
 pub(crate) fn read_all(document: &ConfigFile) -> Result<Vec<FeQuery>> {
     let Some(entry) = document.entries().iter().find(|entry| entry.key == "fe_query") else { return Ok(Vec::new()) };
-    let wrong = |why: String| document.wrong(entry, why);
-    let tables: Vec<&[ConfigEntry]> = match &entry.value {
-        Value::Table(entries) => vec![entries],
-        Value::List(tables) => tables
-            .iter()
-            .map(|table| node::table(table).map_err(|_| wrong("expected [[fe_query]] tables".to_owned())))
-            .collect::<Result<_>>()?,
-        _ => return Err(wrong("expected [[fe_query]] tables".to_owned())),
-    };
-    tables.into_iter().map(|entries| read(document, entry, entries)).collect()
+    let wrong = || document.wrong(entry, "expected [[fe_query]] tables".to_owned());
+    let Value::List(tables) = &entry.value else { return Err(wrong()) };
+    tables.iter().map(|table| read(document, entry, node::table(table).map_err(|_| wrong())?)).collect()
 }
 
 impl FeQuery {
@@ -204,7 +197,7 @@ fn read(document: &ConfigFile, table: &ConfigEntry, entries: &[ConfigEntry]) -> 
             continue;
         }
         let Some(key) = FE_KEYS.iter().find(|key| key.name == entry.key) else {
-            return Err(document.unknown(entry, FE_KEYS.iter().map(|key| key.name).chain(["node"])));
+            return Err(document.unknown_in("fe_query", entry, FE_KEYS.iter().map(|key| key.name).chain(["node"])));
         };
         (key.set)(&mut fe, &entry.value).map_err(|why| document.wrong(entry, why))?;
     }

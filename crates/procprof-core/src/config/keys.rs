@@ -478,7 +478,13 @@ impl Key {
             Slot::Bytes(slot) => *slot(config) = byte_count(value)?,
             Slot::Text(slot) => *slot(config) = text(value)?,
             Slot::Texts(slot) => *slot(config) = texts(value)?,
-            Slot::Path(slot) => *slot(config) = PathBuf::from(text(value)?),
+            Slot::Path(slot) => {
+                let text = text(value)?;
+                if text.contains("://") {
+                    return Err(format!("{text:?} is a URL; expected a path"));
+                }
+                *slot(config) = PathBuf::from(text);
+            }
             Slot::Place(slot) => {
                 let text = text(value)?;
                 text.parse::<procprof_archive::Place>().map_err(|error| error.to_string())?;

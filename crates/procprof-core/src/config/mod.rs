@@ -9,6 +9,7 @@ mod claim;
 mod exposed;
 mod fe_query;
 mod keys;
+mod named_files;
 mod nearest;
 mod node;
 mod plan;
@@ -154,6 +155,7 @@ impl Config {
         config.nodes = node::read_all(&document)?;
         config.fe_queries = fe_query::read_all(&document)?;
         distinct(config.nodes.iter().map(Claim::from_node))?;
+        claim::distinct_addresses(&config.nodes)?;
         Ok(config)
     }
 
@@ -168,8 +170,8 @@ impl Config {
     /// Unknown key, or a value the key's type refuses.
     pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-            let nearest = nearest::nearest(name, KEYS.iter().map(|key| key.name));
-            return Err(Error::UnknownKey { place: "command line".to_owned(), key: name.to_owned(), nearest });
+            let hint = nearest::hint(name, KEYS.iter().map(|key| key.name));
+            return Err(Error::UnknownKey { place: "command line".to_owned(), key: name.to_owned(), hint });
         };
         let wrong = |why| Error::WrongValue { place: "command line".to_owned(), key: name.to_owned(), why };
         key.set_text(self, text).map_err(wrong)?;
@@ -205,10 +207,11 @@ impl Config {
         self.warnings.extend(warning.filter(|warning| !self.warnings.contains(warning)));
     }
 
-    /// Checks what several keys mean together, once all sources are merged: one may give what another lacks.
+    /// Checks what several keys mean together, once all sources are merged, since one may give what another lacks; and
+    /// that the files they name can be read.
     ///
     /// # Errors
-    /// Names the keys that do not go together.
+    /// Names the keys that do not go together, or the file that cannot be read.
     pub fn check(&self) -> Result<()> {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err(Error::Config("tls_cert and tls_key: give both or neither".to_owned()));
@@ -230,6 +233,7 @@ impl Config {
         }
         fe_query::check(self)?;
         let templates = self.fe_queries.iter().map(|fe| &fe.node);
-        schedule::check_lengths(self.nodes.iter().chain(templates), self.capture_seconds_max)
+        schedule::check_lengths(self.nodes.iter().chain(templates), self)?;
+        named_files::check_all(self)
     }
 }

@@ -5,12 +5,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use procprof_collect::ProfileUrl;
 use procprof_profile::{ParseProfileTypeError, ProfileType};
 
-use super::schedule;
 use super::value::{ConfigEntry, ConfigFile, Value, boolean, count, text, texts};
+use super::{is_host, schedule};
 use crate::error::Result;
-use crate::kinds::{Auth, Kind, NodeConfig, NodeOption, OptionType, OptionValue, PidLookup, Role, Tls, host_port};
+use crate::kinds::{
+    Auth, Kind, NodeConfig, NodeOption, OptionType, OptionValue, PidLookup, Role, Tls, has_port, host_port,
+};
 
 /// One row of the table.
 pub struct NodeKey {
@@ -227,9 +230,8 @@ fn set_all(document: &ConfigFile, node: &mut NodeConfig, entries: &[ConfigEntry]
             let value = option_value(option, &entry.value).map_err(|why| document.wrong(entry, why))?;
             node.options.insert(option.name, value);
         } else {
-            return Err(
-                document.unknown(entry, known().map(|key| key.name).chain(options.iter().map(|option| option.name)))
-            );
+            let known = known().map(|key| key.name).chain(options.iter().map(|option| option.name));
+            return Err(document.unknown_in("node", entry, known));
         }
     }
     Ok(())
@@ -264,6 +266,10 @@ fn read(document: &ConfigFile, table: &ConfigEntry, entries: &[ConfigEntry]) -> 
         return Err(document.wrong(entry, format!("a node of kind {} is not reached over HTTP", node.kind)));
     }
     (node.kind.check)(&node).map_err(|why| document.wrong(place, why))?;
+    let may_lack_port = node.kind.has_usual_port() || node.http.contains("://");
+    if let Some(entry) = find("http").filter(|_| !may_lack_port && !has_port(&node.http)) {
+        return Err(document.wrong(entry, format!("{:?} has no port: give host:port", node.http)));
+    }
     if let Some(entry) = find("schedule") {
         schedule::check(document, entry, &mut node)?;
     }
@@ -281,15 +287,39 @@ fn closed<T: FromStr<Err = String>>(value: &Value) -> std::result::Result<T, Str
     text(value)?.parse()
 }
 
+/// An address to dial: `host:port`, or a URL, perhaps with a path before those of the profiles.
 fn address(value: &Value) -> std::result::Result<String, String> {
+    let address = url(value)?;
+    let path = address.split_once("://").map_or(&*address, |(_, rest)| rest).split_once('/');
+    match path {
+        Some((_, path)) if !address.contains("://") && !path.is_empty() => {
+            Err("a path needs http:// or https:// before its host; whole addresses of profiles belong to urls"
+                .to_owned())
+        }
+        Some((_, path)) if path.split('/').any(|part| part == "pprof") => {
+            Err("the paths of profiles are added to it: give host:port; whole addresses of profiles belong to urls"
+                .to_owned())
+        }
+        _ => Ok(address),
+    }
+}
+
+/// A URL whose scheme may be left out.
+fn url(value: &Value) -> std::result::Result<String, String> {
     let address = text(value)?;
     let known_scheme = match address.split_once("://") {
         Some((scheme, _)) => scheme == "http" || scheme == "https",
         None => true,
     };
-    let host = host_port(&address);
-    if !known_scheme || host.is_empty() || host.contains(char::is_whitespace) {
+    if !known_scheme || host_port(&address).is_empty() {
         return Err("expected host:port, http://host:port or https://host:port".to_owned());
+    }
+    let host = address.parse::<ProfileUrl>().map_err(|error| error.to_string())?.base().host().to_owned();
+    if host.contains(['$', '{']) {
+        return Err(format!("{host:?} is no host: variables of the environment are not replaced here"));
+    }
+    if !is_host(&host) {
+        return Err(format!("{host:?} is no host"));
     }
     Ok(address)
 }
@@ -306,7 +336,7 @@ fn text_table(value: &Value) -> std::result::Result<Vec<(String, String)>, Strin
 }
 
 fn url_table(value: &Value) -> std::result::Result<BTreeMap<ProfileType, String>, String> {
-    table(value)?.iter().map(|entry| Ok((profile_type(&entry.key)?, address(&entry.value)?))).collect()
+    table(value)?.iter().map(|entry| Ok((profile_type(&entry.key)?, url(&entry.value)?))).collect()
 }
 
 pub(super) fn profile_type(name: &str) -> std::result::Result<ProfileType, String> {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use procprof_collect::Window;
 use procprof_profile::ProfileType;
 
+use super::Config;
 use super::nearest::nearest;
 use super::node::{profile_type, table};
-use super::plan::given;
+use super::plan::{given, plan};
 use super::value::{ConfigEntry, ConfigFile, Value, boolean, count};
 use crate::error::{Error, Result};
 use crate::kinds::{NodeConfig, ScheduleRow};
@@ -70,14 +71,22 @@ fn unknown(node: &NodeConfig, written: &str) -> String {
     format!("the node gives no such profiles; it gives {list}{near}")
 }
 
-/// Rejects lengths above the limit for all users.
-pub(super) fn check_lengths<'a>(nodes: impl Iterator<Item = &'a NodeConfig>, limit: u64) -> Result<()> {
+/// Rejects lengths above the limit for all users, and those that do not fit between two starts.
+pub(super) fn check_lengths<'a>(nodes: impl Iterator<Item = &'a NodeConfig>, config: &Config) -> Result<()> {
+    let limit = config.capture_seconds_max;
     for node in nodes {
+        let planned = plan(node, config);
         for (profile_type, row) in &node.schedule {
-            if let Some(seconds) = row.seconds.filter(|seconds| *seconds > limit) {
+            let wrong = |why| {
                 let (place, key) = (row.place.clone(), format!("schedule.{profile_type}"));
-                let why = format!("{seconds} seconds pass capture_seconds_max ({limit})");
-                return Err(Error::WrongValue { place, key, why });
+                Err(Error::WrongValue { place, key, why })
+            };
+            if let Some(seconds) = row.seconds.filter(|seconds| *seconds > limit) {
+                return wrong(format!("{seconds} seconds pass capture_seconds_max ({limit})"));
+            }
+            let seconds = planned.iter().find(|plan| plan.profile_type == *profile_type).map_or(0, |plan| plan.seconds);
+            if let Some(every) = row.every.filter(|every| *every < seconds) {
+                return wrong(format!("{seconds} seconds do not fit every {every}"));
             }
         }
     }

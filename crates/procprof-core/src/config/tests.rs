@@ -72,6 +72,97 @@ fn errors_name_the_line_the_key_and_the_nearest_one() {
     let twins = "[[node]]\nhttp = \"h:1\"\nid = 1000\n[[node]]\nhttp = \"h:2\"\nid = 1000";
     check(twins, "f.toml:5: node: its id 1000 is that of the node at f.toml:2");
     check("node = 1", "f.toml:1: node: expected [[node]] tables");
+    check("[node]\nname = \"a\"", "f.toml:1: node: expected [[node]] tables");
+    check("[fe_query]\naddress = \"fe:9030\"", "f.toml:1: fe_query: expected [[fe_query]] tables");
+    let twins = "[[node]]\nname = \"a\"\nhttp = \"h:1\"\n[[node]]\nname = \"b\"\nhttp = \"h:1\"";
+    check(twins, "f.toml:5: node: its address h:1 is that of the node at f.toml:2");
+    check("archive = \"s3:/bucket\"", "f.toml:1: archive: ");
+    check("data = \"s3://bucket\"", "f.toml:1: data: \"s3://bucket\" is a URL; expected a path");
+}
+
+#[test]
+fn an_address_is_one_to_dial() {
+    let check = |kind: &str, http: &str, wanted: &str| {
+        let text = format!("[[node]]\nname = \"a\"\nkind = \"{kind}\"\nhttp = \"{http}\"");
+        let found = Config::parse(&text, "f.toml").map_or_else(|error| error.to_string(), |_| String::new());
+        assert_eq!(found, wanted, "{kind}: {http}");
+    };
+    for http in [
+        "h:1",
+        "[::1]:6060",
+        "http://h",
+        "https://h:1/behind/a/proxy/",
+        "my_service.example:80",
+        "http://größe.example",
+    ] {
+        check("go", http, "");
+    }
+    for kind in ["starrocks-be", "starrocks-fe"] {
+        check(kind, "be-1", "");
+    }
+    check("go", "h", "f.toml:4: http: \"h\" has no port: give host:port");
+    check(
+        "go",
+        "${HOST}:6060",
+        "f.toml:4: http: \"${host}\" is no host: variables of the environment are not replaced here",
+    );
+    check(
+        "go",
+        "h:6060/debug/pprof",
+        "f.toml:4: http: a path needs http:// or https:// before its host; whole addresses of profiles belong to urls",
+    );
+    check(
+        "go",
+        "http://h:6060/debug/pprof/",
+        "f.toml:4: http: the paths of profiles are added to it: give host:port; whole addresses of profiles belong to urls",
+    );
+}
+
+#[test]
+fn errors_say_what_was_probably_meant() {
+    let check = |text: &str, wanted: &str| {
+        assert_eq!(Config::parse(text, "f.toml").unwrap_err().to_string(), wanted, "{text}");
+    };
+    check(
+        "[[node]]\nname = \"a\"\n\nproc_profile_file_retained_days = 7",
+        "f.toml:4: unknown key \"proc_profile_file_retained_days\"; it is a key of the top level and belongs above the \
+         first [[node]]",
+    );
+    check(
+        "[[node]]\nkind = \"jvm\"\npid = 4242",
+        "f.toml:3: unknown key \"pid\"; pid_lookup finds a process by its id",
+    );
+    check("[[fe_query]]\nhost = \"fe\"", "f.toml:2: unknown key \"host\"");
+    let unquoted = Config::parse("http = 127.0.0.1:18030 # local", "f.toml").unwrap_err().to_string();
+    assert!(unquoted.ends_with("; text needs quotes: http = \"127.0.0.1:18030\""), "{unquoted}");
+    let other = Config::parse("http = = \"a\"", "f.toml").unwrap_err().to_string();
+    assert!(!other.contains("quotes:"), "{other}");
+}
+
+#[test]
+fn files_that_are_read_at_each_connection_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (there, missing) = (folder.path().join("there"), folder.path().join("missing"));
+    std::fs::write(&there, "x").unwrap();
+    let node = |key: &str, path: &Path| format!("[[node]]\nname = \"a\"\nhttp = \"h:1\"\n{key}{path:?} }}\n");
+    let fe = |key: &str, path: &Path| format!("[[fe_query]]\naddress = \"fe\"\n{key}{path:?}\n");
+    let top = |key: &str, path: &Path| format!("{key}{path:?}\n");
+    type Table<'a> = &'a dyn Fn(&str, &Path) -> String;
+    let cases: [(Table<'_>, &str, &str); 7] = [
+        (&node, "auth = { basic = \"u\", password_file = ", "f.toml:2: auth.password_file: "),
+        (&node, "auth = { bearer_file = ", "f.toml:2: auth.bearer_file: "),
+        (&node, "tls = { ca_file = ", "f.toml:2: tls.ca_file: "),
+        (&fe, "password_file = ", "f.toml:2: password_file: "),
+        (&fe, "node.binary = \"b\"\npassword_file = ", "f.toml:2: password_file: "),
+        (&top, "servers_token_file = ", "configuration: servers_token_file: "),
+        (&top, "servers_ca_file = ", "configuration: servers_ca_file: "),
+    ];
+    for (table, key, start) in cases {
+        let check = |path: &Path| Config::parse(&table(key, path), "f.toml").unwrap().check();
+        check(&there).unwrap_or_else(|error| panic!("{key}: {error}"));
+        let error = check(&missing).unwrap_err().to_string();
+        assert!(error.starts_with(start) && error.contains("missing: No such file"), "{error}");
+    }
 }
 
 #[test]
@@ -165,6 +256,12 @@ fn a_schedule_names_types_the_node_gives_with_lengths_they_have() {
         "schedule.cpu = { seconds = 301 }",
         "f.toml:5: schedule.cpu: 301 seconds pass capture_seconds_max (300)",
     );
+    check(
+        "go",
+        "schedule.cpu = { seconds = 60, every = 10 }",
+        "f.toml:5: schedule.cpu: 60 seconds do not fit every 10",
+    );
+    check("go", "schedule.cpu = { every = 5 }", "f.toml:5: schedule.cpu: 10 seconds do not fit every 5");
     check(
         "go",
         "schedule.block = {}\nschedule.contention = {}",

@@ -2,7 +2,8 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::nearest::nearest;
+use super::keys::KEYS;
+use super::nearest::hint;
 use crate::error::{self, Error};
 
 /// A value as written.
@@ -59,7 +60,9 @@ impl ConfigFile {
     pub fn parse(text: &str, file: &str) -> error::Result<ConfigFile> {
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
-            Error::Toml { place: format!("{file}:{line}"), why: error.message().to_owned() }
+            let quoted = text.lines().nth(line - 1).and_then(quoted);
+            let hint = quoted.map(|quoted| format!("; text needs quotes: {quoted}")).unwrap_or_default();
+            Error::Toml { place: format!("{file}:{line}"), why: error.message().trim().to_owned() + &hint }
         })?;
         let entries = entries(text, table.get_ref())
             .map_err(|(line, why)| Error::Toml { place: format!("{file}:{line}"), why })?;
@@ -73,7 +76,27 @@ impl ConfigFile {
 
     /// The error for an entry with an unknown key.
     pub fn unknown<'a>(&self, entry: &ConfigEntry, known: impl Iterator<Item = &'a str>) -> Error {
-        Error::UnknownKey { place: self.place(entry), key: entry.key.clone(), nearest: nearest(&entry.key, known) }
+        self.unknown_with(entry, hint(&entry.key, known))
+    }
+
+    /// The same for a key of a `[[TABLE]]`, in which keys of the top level stand when they are written below it.
+    pub(crate) fn unknown_in<'a>(
+        &self,
+        table: &str,
+        entry: &ConfigEntry,
+        known: impl Iterator<Item = &'a str>,
+    ) -> Error {
+        match KEYS.iter().any(|key| key.name == entry.key) {
+            true => self.unknown_with(
+                entry,
+                Some(format!("it is a key of the top level and belongs above the first [[{table}]]")),
+            ),
+            false => self.unknown(entry, known),
+        }
+    }
+
+    fn unknown_with(&self, entry: &ConfigEntry, hint: Option<String>) -> Error {
+        Error::UnknownKey { place: self.place(entry), key: entry.key.clone(), hint }
     }
 
     /// The error for an entry whose key refuses its value.
@@ -163,6 +186,17 @@ pub fn texts(value: &Value) -> Result<Vec<String>, String> {
         }
         other => Err(format!("expected a list of texts, got {}", other.kind())),
     }
+}
+
+/// A line that is no TOML with quotes around its value, if they make it right.
+fn quoted(line: &str) -> Option<String> {
+    let (key, value) = line.split_once('=')?;
+    let value = value.split('#').next().unwrap_or_default().trim();
+    if value.is_empty() || value.contains(['"', '\'', '[', '{', '\\']) || DeTable::parse(line).is_ok() {
+        return None;
+    }
+    let quoted = format!("{} = \"{value}\"", key.trim());
+    DeTable::parse(&quoted).is_ok().then_some(quoted)
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

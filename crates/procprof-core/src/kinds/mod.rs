@@ -30,8 +30,8 @@ use procprof_collect::{Endpoints, Offer};
 use procprof_profile::ProfileType;
 
 pub(crate) use jvm::keeps_recordings;
-pub(crate) use node_config::host_port;
 pub use node_config::{Auth, NodeConfig, PidLookup, ScheduleRow, Tls};
+pub(crate) use node_config::{has_port, host_port};
 pub(crate) use options::{NodeOption, OptionType, OptionValue};
 pub use role::Role;
 pub(crate) use row::KindRow;
@@ -98,6 +98,11 @@ impl Kind {
     /// The kind of this name, whether it may be configured or not.
     pub(crate) fn named(name: &str) -> Option<Kind> {
         Kind::all().find(|kind| kind.name() == name)
+    }
+
+    /// Whether its nodes have a usual port, which their addresses may leave out.
+    pub(crate) fn has_usual_port(self) -> bool {
+        self == Kind::STARROCKS_BE || self == Kind::STARROCKS_FE
     }
 
     /// The name in configuration, URLs and JSON.

@@ -124,3 +124,9 @@ pub(crate) fn host_port(address: &str) -> String {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_owned()
 }
+
+/// Whether an address or URL says its port.
+pub(crate) fn has_port(address: &str) -> bool {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    host_port(address).rsplit_once(':').is_some_and(|(_, port)| is_port(port))
+}
