@@ -1,5 +1,8 @@
 //! Names and ids that nodes claim: each identifies one node.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use super::NodeConfig;
 use crate::error::{Error, Result};
 
@@ -46,15 +49,20 @@ pub(crate) fn distinct<'a>(nodes: impl Iterator<Item = Claim<'a>>) -> Result<()>
     Ok(())
 }
 
-/// Rejects a second node of a kind at the same address: the same profiles would be collected twice.
-pub(super) fn distinct_addresses(nodes: &[NodeConfig]) -> Result<()> {
-    let reached = |node: &NodeConfig| (node.kind, node.http.clone(), node.brpc.clone(), node.urls.clone());
-    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.kind.is_over_http()) {
-        if let Some(other) = nodes[..index].iter().find(|other| reached(other) == reached(node)) {
-            let what = format!("address {}", node.address());
-            let holder = format!("the node at {}", other.place);
-            return Err(Error::Duplicate { place: node.place.clone(), what, holder });
+/// A sentence for each further node of a kind at the same address: the same profiles are collected twice.
+pub(super) fn shared_addresses(nodes: &[NodeConfig]) -> Vec<String> {
+    let mut known = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for node in nodes.iter().filter(|node| node.kind.is_over_http()) {
+        match known.entry((node.kind.name(), &node.http, &node.brpc, &node.urls)) {
+            Entry::Vacant(place) => drop(place.insert(&node.place)),
+            Entry::Occupied(first) => warnings.push(format!(
+                "{}: {} is the address of the node at {}, too: its profiles are collected twice",
+                node.place,
+                node.address(),
+                first.get()
+            )),
         }
     }
-    Ok(())
+    warnings
 }

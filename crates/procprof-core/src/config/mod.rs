@@ -155,7 +155,7 @@ impl Config {
         config.nodes = node::read_all(&document)?;
         config.fe_queries = fe_query::read_all(&document)?;
         distinct(config.nodes.iter().map(Claim::from_node))?;
-        claim::distinct_addresses(&config.nodes)?;
+        config.warnings.extend(claim::shared_addresses(&config.nodes));
         Ok(config)
     }
 

@@ -75,7 +75,10 @@ fn errors_name_the_line_the_key_and_the_nearest_one() {
     check("[node]\nname = \"a\"", "f.toml:1: node: expected [[node]] tables");
     check("[fe_query]\naddress = \"fe:9030\"", "f.toml:1: fe_query: expected [[fe_query]] tables");
     let twins = "[[node]]\nname = \"a\"\nhttp = \"h:1\"\n[[node]]\nname = \"b\"\nhttp = \"h:1\"";
-    check(twins, "f.toml:5: node: its address h:1 is that of the node at f.toml:2");
+    assert_eq!(
+        Config::parse(twins, "f.toml").unwrap().warnings,
+        ["f.toml:5: h:1 is the address of the node at f.toml:2, too: its profiles are collected twice"]
+    );
     check("archive = \"s3:/bucket\"", "f.toml:1: archive: ");
     check("data = \"s3://bucket\"", "f.toml:1: data: \"s3://bucket\" is a URL; expected a path");
 }

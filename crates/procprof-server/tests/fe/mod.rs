@@ -214,9 +214,12 @@ async fn a_frontends_failure_is_reported() {
     assert!(refused.contains("TLS: the frontend offers none"), "{refused}");
     server.stop().await;
 
-    let server = start(querying(1, "password_file = \"/nowhere/password\"")).await;
+    let password = tempfile::NamedTempFile::new().unwrap();
+    let server = start(querying(1, &format!("password_file = {:?}", password.path()))).await;
+    let path = password.path().display().to_string();
+    password.close().unwrap();
     let refused = refusal(&server, "SHOW BACKENDS").await;
-    assert!(refused.contains("secret file /nowhere/password"), "{refused}");
+    assert!(refused.contains(&format!("secret file {path}")), "{refused}");
     server.stop().await;
 
     let server = start(querying(1, "")).await;
