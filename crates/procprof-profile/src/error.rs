@@ -99,12 +99,13 @@ impl Error {
         Error::Invalid(what.into())
     }
 
-    /// The same of a text with so many lines before the one it was found in.
-    pub(crate) fn behind(mut self, lines: usize) -> Error {
-        if let Error::Malformed { place: Place::Line(line), .. } | Error::Truncated { place: Place::Line(line), .. } =
-            &mut self
-        {
-            *line += lines;
+    /// The same with its place counted from so many lines and bytes before.
+    pub(crate) fn shifted(mut self, lines: usize, bytes: usize) -> Error {
+        if let Error::Malformed { place, .. } | Error::Truncated { place, .. } = &mut self {
+            match place {
+                Place::Line(line) => *line += lines,
+                Place::Offset(offset) => *offset += bytes,
+            }
         }
         self
     }

@@ -40,42 +40,16 @@ pub(super) const FORMAT: Format = Format {
     encode: None,
 };
 
-const KEYS: &[&str] = &[
-    "traceEvents",
-    "displayTimeUnit",
-    "metadata",
-    "otherData",
-    "systemTraceEvents",
-    "powerTraceAsString",
-    "stackFrames",
-    "samples",
-    "controllerTraceDataKey",
-    "beginningOfTime",
-    "viztracer_metadata",
-    "file_info",
-    "schemaVersion",
-    "traceName",
-    "deviceProperties",
-];
-
 /// Whether the bytes are trace events, by the first of them.
 pub fn detect(bytes: &[u8]) -> Detect {
-    let is_event = |json: Json<'_>| json::has_key(json, "ph");
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
-    if text.starts_with(b"[") {
-        let is_mine = json::first_element(Json::new(NAME, bytes)).is_some_and(is_event);
+    match text.first() {
+        Some(b'[') if json::any_has_key(Json::new(NAME, bytes), "ph") => Detect::Yes,
         // Whether it is cut in the first event is seen by its last byte.
-        return if is_mine {
-            Detect::Yes
-        } else if text.len() < 2 {
-            Detect::NeedMore
-        } else {
-            Detect::No
-        };
+        Some(b'[') if text.len() < 2 => Detect::NeedMore,
+        Some(b'[') => Detect::No,
+        _ => json::detect(bytes, json::Form::ChromeTrace),
     }
-    json::detect_object(bytes, KEYS, |key, value| {
-        key == "traceEvents" && json::first_element(value).is_some_and(is_event)
-    })
 }
 
 /// Decodes the first profile.
@@ -99,7 +73,7 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
         trace.read_array(&mut json, warnings)?;
     } else {
         let [events] = json.fields(["traceEvents"])?;
-        json.end()?;
+        json.end(warnings);
         events.ok_or_else(|| json.wrong("no \"traceEvents\""))?.array(|json| trace.read_event(json))?;
     }
     let Trace { threads, calls, samples, .. } = trace;
@@ -167,7 +141,10 @@ impl Trace {
                 // A comma may precede the end.
                 Ok(true) if count > 0 && json.is_done() => return Ok(()),
                 Ok(true) => {}
-                Ok(false) => return json.end(),
+                Ok(false) => {
+                    json.end(warnings);
+                    return Ok(());
+                }
                 Err(Error::Truncated { .. }) => return Ok(()),
                 Err(error) => break Err(error),
             }

@@ -7,9 +7,8 @@
 //! The number is what is behind the line's last blank; everything before it is the stack, divided by `;`. A stack may
 //! be empty (` 12`). Of a number with a fraction the whole part counts. Where every line ends in two numbers
 //! (`main;work 10 20`, as `difffolded.pl` writes them) the first is of the profile before: the sample types are
-//! `before` and `samples`. Lines that begin with `# ` are comments. Text in UTF-16 is read by its byte order mark.
-//! Single lines that are none of this are left out with a warning, as the flame graph tools do, while most lines are
-//! stacks.
+//! `before` and `samples`. Lines that begin with `# ` are comments. Single lines that are none of this are left out with
+//! a warning, as the flame graph tools do, while most lines are stacks.
 //!
 //! In names, characters that would break a line are written with a backslash, as `\x3b` (`;`), `\x0a` and `\x0d` (line
 //! breaks); a backslash before an `x` is `\x5c`, and an empty name `\x00`. A `#` that would begin a comment is `\x23`,
@@ -20,10 +19,10 @@
 //! default sample type, one line for each sample in their order; a location without names is written as its address
 //! (`0x4005d0`).
 //!
-//! The format has no mark of its own, so [`detect`] is careful: every line of the first 64 KiB that is not empty must
-//! end in a blank and a number, and one of them must have a `;`; or most of them do both. A text of single frames alone
-//! (`lock_it 500`) is not recognised: `Error 404`, `timeout 600` and a page of counters look the same, and a mistaken
-//! answer of a server must not become a profile.
+//! The format has no mark of its own, so [`detect`] is careful: every line of the first 64 KiB (of the first line, if that is
+//! longer) that is not empty must end in a blank and a number, and one of them must have a `;`; or most of them do both.
+//! A text of single frames alone (`lock_it 500`) is not recognised: `Error 404`, `timeout 600` and a page of counters
+//! look the same, and a mistaken answer of a server must not become a profile.
 
 use std::borrow::Cow;
 
@@ -52,11 +51,16 @@ const DETECT_BYTES: usize = 64 << 10;
 
 /// Whether the bytes look like collapsed stacks; of the first 64 KiB, an incomplete last line is let pass.
 pub fn detect(bytes: &[u8]) -> Detect {
-    let bytes = in_utf8(&bytes[..bytes.len().min(DETECT_BYTES)]);
+    let mut end = bytes.len().min(DETECT_BYTES);
+    if memchr::memchr(b'\n', &bytes[..end]).is_none() {
+        // The first line counts however long it is.
+        end = memchr::memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |more| end + more + 1);
+    }
+    let bytes = &bytes[..end];
     let (mut stacks, mut single, mut others) = (0, 0, 0);
     for text in bytes.split_inclusive(|byte| *byte == b'\n') {
         let is_cut = !text.ends_with(b"\n");
-        let text = without_line_break(text);
+        let text = text.trim_ascii_end();
         match split(text) {
             _ if text.contains(&0) => return Detect::No,
             _ if is_passed_over(text) => {}
@@ -97,27 +101,10 @@ fn is_passed_over(text: &[u8]) -> bool {
     text.is_empty() || text == b"#" || text.starts_with(b"# ")
 }
 
-fn without_line_break(text: &[u8]) -> &[u8] {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
-    text.strip_suffix(b"\r").unwrap_or(text)
-}
-
-/// The text without its byte order mark, UTF-16 as UTF-8.
-fn in_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
-    let from: fn([u8; 2]) -> u16 = match bytes {
-        [0xff, 0xfe, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] => u16::from_be_bytes,
-        _ => return Cow::Borrowed(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)),
-    };
-    let units = bytes[2..].as_chunks::<2>().0.iter().map(|pair| from(*pair));
-    let text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-    Cow::Owned(text.into_bytes())
-}
-
 /// The lines that are not empty and no comments.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let all = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().map(|(index, text)| Line {
-        text: without_line_break(text),
+        text: text.trim_ascii_end(),
         number: index + 1,
         is_cut: !text.ends_with(b"\n"),
     });
@@ -155,8 +142,7 @@ impl Survey {
 /// [`Error::Malformed`] with the line for one without number where most are, or with one that is too large,
 /// [`Error::Truncated`] when the input ends in it, [`Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
-    let bytes = in_utf8(bytes);
-    let survey = Survey::take(&bytes);
+    let survey = Survey::take(bytes);
     let is_pair = survey.stacks > 0 && survey.pairs == survey.stacks;
     let types: &[(&str, &str)] =
         if is_pair { &[("before", "count"), ("samples", "count")] } else { &[("samples", "count")] };
@@ -167,7 +153,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let mut frames: HashMap<&[u8], LocationId> = HashMap::default();
     let mut stack: Vec<LocationId> = Vec::new();
     let (mut not_utf8, mut left_out, mut fraction) = (None, None, None);
-    for line in lines(&bytes) {
+    for line in lines(bytes) {
         let Some(one) = split(line.text) else {
             if line.is_cut || survey.others >= survey.stacks {
                 return Err(line.error(NAME, "a stack, a blank and a number"));

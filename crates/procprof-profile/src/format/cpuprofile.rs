@@ -36,18 +36,12 @@ pub const NAME: &str = "cpuprofile";
 pub(super) const FORMAT: Format =
     Format { name: NAME, help: ".cpuprofile of Chrome and Node", detect, decode, events: None, encode: Some(encode) };
 
-const KEYS: &[&str] =
-    &["nodes", "startTime", "endTime", "samples", "timeDeltas", "title", "uid", "typeId", "head", "timestamps"];
 /// The sample types.
 pub(super) const TYPES: &[(&str, &str)] = &[("samples", "count"), ("wall", "nanoseconds")];
 
 /// Whether the bytes are a CPU profile of V8, by its first node.
 pub fn detect(bytes: &[u8]) -> Detect {
-    json::detect_object(bytes, KEYS, |key, value| {
-        let has_frame = |node| json::has_key(node, "callFrame");
-        key == "nodes" && json::first_element(value).is_some_and(has_frame)
-            || key == "head" && json::has_key(value, "functionName")
-    })
+    json::detect(bytes, json::Form::Cpuprofile)
 }
 
 /// Decodes a profile.
@@ -55,11 +49,11 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// # Errors
 /// [`crate::Error::Malformed`] and [`crate::Error::Truncated`] with the place, [`crate::Error::TooLarge`] past the
 /// limits.
-pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut json = Json::new(NAME, bytes);
     let names = ["nodes", "head", "startTime", "endTime", "samples", "timeDeltas", "timestamps"];
     let [nodes, head, start, end, samples, deltas, times] = json.fields(names)?;
-    json.end()?;
+    json.end(warnings);
     let mut tree = CallTree::new(NAME, TYPES, bytes.len(), limits);
     let mut known = Nodes::default();
     let is_nested = nodes.is_none();

@@ -35,26 +35,9 @@ pub const NAME: &str = "firefox";
 pub(super) const FORMAT: Format =
     Format { name: NAME, help: "Firefox's profiler, samply", detect, decode, events: None, encode: None };
 
-const KEYS: &[&str] = &[
-    "meta",
-    "libs",
-    "threads",
-    "pages",
-    "shared",
-    "pausedRanges",
-    "processes",
-    "profileGatheringLog",
-    "profilerOverhead",
-    "counters",
-];
-
 /// Whether the bytes are a profile of Firefox's profiler, by what its `meta` has.
 pub fn detect(bytes: &[u8]) -> Detect {
-    json::detect_object(bytes, KEYS, |key, value| {
-        key == "meta"
-            && json::has_key(value, "interval")
-            && (json::has_key(value, "processType") || json::has_key(value, "preprocessedProfileVersion"))
-    })
+    json::detect(bytes, json::Form::Firefox)
 }
 
 /// Decodes all threads into one profile.
@@ -65,7 +48,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let mut json = Json::new(NAME, bytes);
     let mut file = File { threads: Vec::new(), shared: Shared::default(), meta: Meta::default() };
     file.read(&mut json, 0)?;
-    json.end()?;
+    json.end(warnings);
     let (is_space, has_cpu) = (file.any(|thread| thread.is_space), file.any(|thread| thread.cpu.is_some()));
     let types: &[(&str, &str)] = match (is_space, has_cpu) {
         (true, _) => &[("space", "bytes")],

@@ -1,6 +1,7 @@
 //! Files that people take for profiles and no decoder reads, known by their first bytes; each with what makes a profile
 //! of it.
 
+use super::{Detect, json};
 use crate::Error;
 
 /// One kind of file.
@@ -41,7 +42,7 @@ const KNOWN: &[Foreign] = &[
     },
     Foreign {
         name: "a heap snapshot of V8",
-        is_it: |bytes| bytes.trim_ascii_start().starts_with(b"{\"snapshot\":{\"meta\":"),
+        is_it: |bytes| json::detect(bytes, json::Form::HeapSnapshot) == Detect::Yes,
         advice: "it has objects and no stacks; DevTools reads it, and `node --heap-prof` records a .heapprofile",
     },
     Foreign {
@@ -77,12 +78,15 @@ const KNOWN: &[Foreign] = &[
     },
 ];
 
-/// The error for bytes that no format has recognised: what they are, if that is known.
+/// The error for bytes that are known, but are no profile that can be read.
+pub(super) fn known(bytes: &[u8]) -> Option<Error> {
+    let foreign = KNOWN.iter().find(|foreign| (foreign.is_it)(bytes))?;
+    Some(Error::Foreign { name: foreign.name, advice: foreign.advice })
+}
+
+/// The error for bytes that nothing has recognised.
 pub(super) fn unrecognized(bytes: &[u8]) -> Error {
-    match KNOWN.iter().find(|foreign| (foreign.is_it)(bytes)) {
-        Some(foreign) => Error::Foreign { name: foreign.name, advice: foreign.advice },
-        None => Error::Unrecognized { first: bytes[..bytes.len().min(64)].escape_ascii().to_string() },
-    }
+    Error::Unrecognized { first: bytes[..bytes.len().min(64)].escape_ascii().to_string() }
 }
 
 fn begins(bytes: &[u8], with: &[&[u8]]) -> bool {

@@ -22,20 +22,19 @@ pub(super) const FORMAT: Format =
 
 /// Whether the bytes are a heap profile of V8, by the root of its tree.
 pub fn detect(bytes: &[u8]) -> Detect {
-    let is_root = |node: Json<'_>| json::has_key(node, "callFrame") && json::has_key(node, "selfSize");
-    json::detect_object(bytes, &["head", "samples"], |key, value| key == "head" && is_root(value))
+    json::detect(bytes, json::Form::Heapprofile)
 }
 
 /// Decodes a profile.
 ///
 /// # Errors
 /// [`Error::Malformed`] and [`Error::Truncated`] with the place, [`Error::TooLarge`] past the limits.
-pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut json = Json::new(NAME, bytes);
     let mut tree = CallTree::new(NAME, &[("inuse_space", "bytes")], bytes.len(), limits);
     let mut reader = Reader { nodes: Nodes::default(), sizes: Vec::new() };
     json.object(|json, key| if key == "head" { reader.read(json, &mut tree) } else { json.skip() })?;
-    json.end()?;
+    json.end(warnings);
     let Reader { mut nodes, sizes } = reader;
     for (node, size) in (0u32..).zip(sizes) {
         if size != 0 {

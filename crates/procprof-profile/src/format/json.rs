@@ -7,12 +7,13 @@
 
 use std::borrow::Cow;
 
+use crate::text::{Lines, OddLines};
 use crate::{Error, Place, Result};
 
 mod detect;
 mod text;
 
-pub(super) use detect::{detect_object, first_element, has_key};
+pub(super) use detect::{Form, any_has_key, detect};
 pub(super) use text::push_text;
 
 /// Deepest nesting that is read.
@@ -73,9 +74,17 @@ impl<'a> Json<'a> {
         self.peek().is_none()
     }
 
-    /// Errs unless nothing is left.
-    pub(super) fn end(&mut self) -> Result<()> {
-        if self.is_done() { Ok(()) } else { Err(self.expected("the end")) }
+    /// Warns about lines behind the end of the text, which another program may have written there.
+    pub(super) fn end(&mut self, warnings: &mut Vec<String>) {
+        if self.is_done() {
+            return;
+        }
+        let mut odd = OddLines::default();
+        let before = memchr::memchr_iter(b'\n', &self.bytes[..self.at]).count();
+        for line in Lines::new(&self.bytes[self.at..]).filter(|line| !line.text.is_empty()) {
+            odd.add(before + line.number, line.excerpt());
+        }
+        odd.warn(self.format, warnings);
     }
 
     /// Reads an object; `each` reads or skips the value of every key.

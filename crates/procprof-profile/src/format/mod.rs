@@ -39,6 +39,7 @@ pub mod perf_script;
 pub mod pprof;
 mod protobuf;
 mod raw_stacks;
+mod recognized;
 pub mod speedscope;
 mod stack_lines;
 pub mod stackprof;
@@ -51,6 +52,7 @@ use std::borrow::Cow;
 
 pub use self::detect::Detect;
 use self::packing::Packing;
+use self::recognized::Recognized;
 pub use self::stack_lines::StackLines;
 use crate::{Error, Profile, Result};
 
@@ -167,10 +169,22 @@ pub const FORMATS: &[Format] = &[
 /// / [`Error::Truncated`].
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded> {
     let bytes = unpacked(bytes, limits)?;
-    let format = format_of(&bytes, FORMATS)?;
+    let mut input = Recognized::find(&bytes, FORMATS)?;
+    let mut warnings = input.warnings();
+    let profile = (input.format.decode)(input.bytes, limits, &mut warnings).map_err(|error| input.place(error))?;
+    Ok(Decoded::new(profile, input.format.name, warnings))
+}
+
+/// Decodes collapsed stacks, plain or packed, which need not look like any: for a file that is known by its name.
+///
+/// # Errors
+/// As [`decode`], without [`Error::Unrecognized`].
+pub fn decode_collapsed(bytes: &[u8], limits: &Limits) -> Result<Decoded> {
+    let bytes = unpacked(bytes, limits)?;
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let mut warnings = Vec::new();
-    let profile = (format.decode)(&bytes, limits, &mut warnings)?;
-    Ok(Decoded::new(profile, format.name, warnings))
+    let profile = collapsed::decode(text, limits, &mut warnings)?;
+    Ok(Decoded::new(profile, collapsed::NAME, warnings))
 }
 
 /// Decodes every profile of a file, plain or packed: one, or in a format for several one for each kind of event. At
@@ -185,13 +199,13 @@ pub fn decode_events(bytes: &[u8], limits: &Limits) -> Result<Vec<Decoded>> {
 /// The same with another table of formats.
 fn decode_events_of(formats: &[Format], bytes: &[u8], limits: &Limits) -> Result<Vec<Decoded>> {
     let bytes = unpacked(bytes, limits)?;
-    let format = format_of(&bytes, formats)?;
-    let mut warnings = Vec::new();
+    let mut input = Recognized::find(&bytes, formats)?;
+    let (format, mut warnings) = (input.format, input.warnings());
     let Some(decode_events) = format.events else {
-        let profile = (format.decode)(&bytes, limits, &mut warnings)?;
+        let profile = (format.decode)(input.bytes, limits, &mut warnings).map_err(|error| input.place(error))?;
         return Ok(vec![Decoded::new(profile, format.name, warnings)]);
     };
-    let events = decode_events(&bytes, limits, &mut warnings)?;
+    let events = decode_events(input.bytes, limits, &mut warnings).map_err(|error| input.place(error))?;
     let decoded = events.into_iter().map(|Event { name, profile }| {
         let warnings = std::mem::take(&mut warnings);
         Decoded { event: name, ..Decoded::new(profile, format.name, warnings) }
@@ -200,19 +214,11 @@ fn decode_events_of(formats: &[Format], bytes: &[u8], limits: &Limits) -> Result
     if decoded.is_empty() { Err(Error::Empty) } else { Ok(decoded) }
 }
 
-/// The format of unpacked bytes.
-fn format_of<'a>(bytes: &[u8], formats: &'a [Format]) -> Result<&'a Format> {
-    if bytes.is_empty() {
-        return Err(Error::Empty);
-    }
-    formats.iter().find(|format| (format.detect)(bytes) == Detect::Yes).ok_or_else(|| foreign::unrecognized(bytes))
-}
-
 /// Name of the format these first bytes, plain or packed, are surely of; a few KiB are enough.
 pub fn detect(bytes: &[u8]) -> Option<&'static str> {
     let bytes = Packing::from_first_bytes(bytes)
         .map_or(Cow::Borrowed(bytes), |packing| Cow::Owned(packing.unpack_first(bytes)));
-    FORMATS.iter().find(|format| (format.detect)(&bytes) == Detect::Yes).map(|format| format.name)
+    Recognized::find(&recognized::in_utf8(bytes), FORMATS).ok().map(|input| input.format.name)
 }
 
 /// Whether these bytes are packed, by the first of them: decoders unpack one layer, and refuse another.
@@ -222,12 +228,12 @@ pub fn is_packed(bytes: &[u8]) -> bool {
 
 fn unpacked<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
     if let Some(packing) = Packing::from_first_bytes(bytes) {
-        return packing.unpack(bytes, limits.unpacked_bytes).map(Cow::Owned);
+        return packing.unpack(bytes, limits.unpacked_bytes).map(|bytes| recognized::in_utf8(Cow::Owned(bytes)));
     }
     if bytes.len() as u64 > limits.unpacked_bytes {
         return Err(Error::TooLarge { format: "input", what: "its size in bytes", limit: limits.unpacked_bytes });
     }
-    Ok(Cow::Borrowed(bytes))
+    Ok(recognized::in_utf8(Cow::Borrowed(bytes)))
 }
 
 #[cfg(test)]

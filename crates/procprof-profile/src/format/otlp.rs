@@ -12,6 +12,9 @@
 //! Mapping           1 start 2 limit 3 offset 4 file 5 attribute*  Function 1 name 2 system_name 3 file 4 start_line
 //! {"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"samples":[{"stackIndex":1,"values":["3"]}]}]}]}],"dictionary":{"stackTable":[{},…]}}
 //! ```
+//! A file may have several messages, each with its dictionary, as the `file` exporter of the collector writes them: one
+//! JSON on each line, or protobuf behind its length in 4 bytes, big-endian.
+//!
 //! Profiles of one sample type are one profile, whose labels are the attributes of samples and of their resource: texts
 //! and whole numbers. Those of several types are events named after them. The values of a sample are added; a sample
 //! without values counts 1 for each of its timestamps, or the period where the unit is none of `count`. Where the type
@@ -48,17 +51,9 @@ pub(super) const FORMAT: Format = Format {
 /// The attribute of a mapping that is its build id.
 const BUILD_ID: &str = "process.executable.build_id.gnu";
 
-const KEYS: &[&str] = &["resourceProfiles", "resource_profiles", "dictionary"];
-
 /// Whether the bytes are profiles of OpenTelemetry: JSON by its keys, protobuf if all of it fits.
 pub fn detect(bytes: &[u8]) -> Detect {
-    match json::detect_object(bytes, KEYS, |key, value| match key {
-        "dictionary" => {
-            ["stringTable", "string_table", "stackTable", "locationTable"].iter().any(|key| json::has_key(value, key))
-        }
-        _ => json::first_element(value)
-            .is_some_and(|first| json::has_key(first, "scopeProfiles") || json::has_key(first, "scope_profiles")),
-    }) {
+    match json::detect(bytes, json::Form::Otlp) {
         Detect::No => binary::detect(bytes),
         known => known,
     }
@@ -78,11 +73,11 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 /// # Errors
 /// [`Error::Malformed`] and [`Error::Truncated`] with the place, [`Error::Invalid`] for an entry that no table has,
 /// [`Error::TooLarge`] past the limits.
-pub fn decode_events(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Vec<Event>> {
+pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Vec<Event>> {
     // A message may begin with the bytes of a line break and a brace.
     let is_text = bytes.trim_ascii_start().first() == Some(&b'{') && binary::detect(bytes) != Detect::Yes;
-    let data = if is_text { text::read(bytes)? } else { binary::read(bytes)? };
-    let events = build::build(&data, bytes.len(), limits)?;
+    let messages = if is_text { text::read(bytes, warnings)? } else { binary::read_all(bytes)? };
+    let events = build::build(&messages, bytes.len(), limits)?;
     if events.is_empty() { Err(Error::invalid("OpenTelemetry data without any profile")) } else { Ok(events) }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! # cmdline : /usr/bin/perf record -F 199 -g ./work         lines of `--header`
 //! work  6586/6590 [001] 38340.698097:    5025125 cpu-clock:u:
-//!                 1199 cold+0xd (/tmp/work)                 address, name and offset, program or library
+//!                 1199 cold+0xd (/tmp/work)                 a tab or blanks, address, name and offset, program or library
 //!   work.c:8                                                the line, with `-F +srcline`
 //!                 1199 inner (inlined)
 //!                2724a __libc_start_call_main+0x7a (/usr/lib/x86_64-linux-gnu/libc.so.6)
@@ -40,10 +40,13 @@ pub(super) const FORMAT: Format =
 
 /// Most lines that are read to detect the format.
 const DETECT_LINES: usize = 500;
+/// Most lines among them that may be odd: errors and warnings of perf.
+const ODD_MAX: usize = 20;
 
-/// Whether the bytes are samples of `perf script`: the first has to be understood, with its stack.
+/// Whether the bytes are samples of `perf script`: the first has to be understood, with its stack; or two without one
+/// that only `perf script` writes.
 pub fn detect(bytes: &[u8]) -> Detect {
-    let mut has_sample = false;
+    let (mut has_sample, mut sure, mut odd) = (false, 0, 0);
     for text in bytes.split_inclusive(|byte| *byte == b'\n').take(DETECT_LINES) {
         let is_cut = !text.ends_with(b"\n");
         let Ok(line) = std::str::from_utf8(text.trim_ascii_end()) else { return Detect::No };
@@ -53,17 +56,42 @@ pub fn detect(bytes: &[u8]) -> Detect {
         if is_cut {
             return Detect::NeedMore;
         }
-        if has_sample && line.starts_with('\t') {
-            return if parse_frame(line).is_some() { Detect::Yes } else { Detect::No };
+        if has_sample && is_frame(line) {
+            return Detect::Yes;
         }
-        match Header::parse(line) {
+        match Header::parse(line).filter(|header| odd == 0 || header.time.is_some()) {
             Some(header) if header.is_record() => {}
             Some(header) if header.place().is_some() => return Detect::Yes,
-            Some(_) => has_sample = true,
-            None => return Detect::No,
+            Some(header) => {
+                has_sample = true;
+                sure += usize::from(header.is_sure());
+                if sure > 1 {
+                    return Detect::Yes;
+                }
+            }
+            None if has_sample && odd == 0 && sure == 0 => return Detect::No,
+            None => odd += 1,
+        }
+        if odd > ODD_MAX {
+            return Detect::No;
         }
     }
-    Detect::NeedMore
+    if sure > 0 && odd == 0 { Detect::Yes } else { Detect::NeedMore }
+}
+
+/// Whether a line is one of a stack: it begins with a tab; or with blanks, as copied text and perf 3.2 have it, and an
+/// address.
+fn is_frame(line: &str) -> bool {
+    if line.starts_with('\t') {
+        return parse_frame(line).is_some();
+    }
+    let first = line.split_whitespace().next().unwrap_or_default();
+    line.starts_with(' ')
+        && first.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && match Header::parse(line) {
+            Some(header) => header.time.is_none() && line.ends_with(')'),
+            None => parse_frame(line).is_some(),
+        }
 }
 
 /// Decodes the profile of the first event.
@@ -147,7 +175,7 @@ impl Reader {
         if line.starts_with('#') {
             return Ok(());
         }
-        if line.starts_with('\t') && parse_frame(line).is_some() {
+        if is_frame(line) {
             if self.ends.len() >= self.limits.depth {
                 return Err(Error::TooLarge {
                     format: NAME,

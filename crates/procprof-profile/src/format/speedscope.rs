@@ -32,16 +32,9 @@ pub const NAME: &str = "speedscope";
 pub(super) const FORMAT: Format =
     Format { name: NAME, help: "speedscope's JSON", detect, decode, events: Some(decode_events), encode: Some(encode) };
 
-const KEYS: &[&str] = &["$schema", "shared", "profiles", "name", "activeProfileIndex", "exporter"];
-
 /// Whether the bytes are a file of speedscope, by its schema, its frames or its first profile.
 pub fn detect(bytes: &[u8]) -> Detect {
-    json::detect_object(bytes, KEYS, |key, mut value| match key {
-        "$schema" => value.text().is_ok_and(|schema| schema.contains("speedscope")),
-        "shared" => json::has_key(value, "frames"),
-        "profiles" => json::first_element(value).is_some_and(|profile| json::has_key(profile, "startValue")),
-        _ => false,
-    })
+    json::detect(bytes, json::Form::Speedscope)
 }
 
 /// Decodes the active profile.
@@ -61,7 +54,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Vec<Event>> {
     let mut json = Json::new(NAME, bytes);
     let [shared, profiles, active] = json.fields(["shared", "profiles", "activeProfileIndex"])?;
-    json.end()?;
+    json.end(warnings);
     let [frames] = shared.ok_or_else(|| json.wrong("no \"shared\""))?.fields(["frames"])?;
     let file = File {
         frames: places(frames.ok_or_else(|| json.wrong("no \"shared\".\"frames\""))?)?,

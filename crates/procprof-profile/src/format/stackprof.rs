@@ -24,16 +24,9 @@ pub const NAME: &str = "stackprof";
 pub(super) const FORMAT: Format =
     Format { name: NAME, help: "stackprof's JSON", detect, decode, events: None, encode: None };
 
-const KEYS: &[&str] =
-    &["version", "mode", "interval", "samples", "gc_samples", "missed_samples", "metadata", "frames", "raw"];
-
 /// Whether the bytes are a profile of stackprof, by keys that no other format has.
 pub fn detect(bytes: &[u8]) -> Detect {
-    let mut has_mode = false;
-    json::detect_object(bytes, KEYS, |key, _| {
-        has_mode |= key == "mode";
-        has_mode && key == "gc_samples"
-    })
+    json::detect(bytes, json::Form::Stackprof)
 }
 
 /// Decodes a profile.
@@ -44,7 +37,7 @@ pub fn detect(bytes: &[u8]) -> Detect {
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut json = Json::new(NAME, bytes);
     let [mode, interval, frames, raw, missed] = json.fields(["mode", "interval", "frames", "raw", "missed_samples"])?;
-    json.end()?;
+    json.end(warnings);
     let mode = mode.map_or(Ok(String::new()), |mut mode| mode.text().map(Into::into))?;
     let interval = interval.map_or(Ok(0), |mut interval| interval.integer())?;
     let (types, worth): (&[(&str, &str)], i64) = match mode.as_str() {

@@ -85,23 +85,10 @@ fn decode_inside(bytes: &[u8], mut lines: Lines<'_>, limits: &Limits, warnings: 
     };
     let offset = bytes.len() - inside.len();
     let lines_before = bytes[..offset].iter().filter(|byte| **byte == b'\n').count();
-    decode(inside, limits, warnings).map_err(|error| shifted(error, lines_before, offset))
+    decode(inside, limits, warnings).map_err(|error| error.shifted(lines_before, offset))
 }
 
 type Decode = fn(&[u8], &Limits, &mut Vec<String>) -> Result<Profile>;
-
-/// The error with its place counted in the whole input.
-fn shifted(error: Error, lines: usize, bytes: usize) -> Error {
-    let shift = |place| match place {
-        Place::Line(line) => Place::Line(line + lines),
-        Place::Offset(offset) => Place::Offset(offset + bytes),
-    };
-    match error {
-        Error::Malformed { format, place, what } => Error::Malformed { format, place: shift(place), what },
-        Error::Truncated { format, place, what } => Error::Truncated { format, place: shift(place), what },
-        other => other,
-    }
-}
 
 /// The table of symbols.
 struct Symbols<'a> {

@@ -19,7 +19,7 @@ use procprof_host::RecordedFiles;
 use procprof_jeprof::Pieces;
 use procprof_profile::diff::{self, Scaling};
 use procprof_profile::format::jemalloc::{self, Dump, PieceReader};
-use procprof_profile::format::{self, Decoded, Detect, Limits, collapsed, perf_data};
+use procprof_profile::format::{self, Decoded, Detect, Limits, perf_data};
 use procprof_profile::{Grammar, Profile, merge};
 use procprof_symbolize::Fetch;
 use reqwest::Url;
@@ -344,9 +344,7 @@ fn decoded(bytes: &[u8], path: &Path) -> procprof_profile::Result<Decoded> {
     let is_named_so = path.extension().is_some_and(|end| ["folded", "collapsed"].iter().any(|known| end == *known));
     match format::decode(bytes, &Limits::default()) {
         Err(procprof_profile::Error::Unrecognized { .. }) if is_named_so => {
-            let mut warnings = Vec::new();
-            let profile = collapsed::decode(bytes, &Limits::default(), &mut warnings)?;
-            Ok(Decoded::new(profile, collapsed::NAME, warnings))
+            format::decode_collapsed(bytes, &Limits::default())
         }
         decoded => decoded,
     }

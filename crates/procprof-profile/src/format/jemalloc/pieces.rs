@@ -99,7 +99,7 @@ impl Dump {
     /// # Errors
     /// What reading the piece gave.
     pub fn add(&mut self, piece: Result<Piece>) -> Result<Option<usize>> {
-        let piece = piece.map_err(|error| error.behind(self.lines))?;
+        let piece = piece.map_err(|error| error.shifted(self.lines, 0))?;
         if self.lines == 0 {
             self.reserve(&piece);
         }

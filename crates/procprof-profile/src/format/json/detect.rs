@@ -1,30 +1,66 @@
-//! The format of a text of JSON, by its first keys.
+//! The format of a text of JSON, by the keys that it has.
+//!
+//! Writers and tools such as `jq` order keys as they like, and add their own: no key has to come first. A row of
+//! [`SIGNS`] is a key of the outermost object that no other format has in this form.
 
-use super::Json;
+use super::{Json, Kind};
 use crate::format::Detect;
 use crate::{Error, Result};
 
-/// Whether a text is an object of a format, by its keys: the first has to be one of `keys`, and `is_mine` has to agree
-/// to one of them, which it is given with the value.
-pub(in crate::format) fn detect_object(
-    bytes: &[u8],
-    keys: &[&str],
-    mut is_mine: impl FnMut(&str, Json<'_>) -> bool,
-) -> Detect {
+/// A kind of file that is one object of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::format) enum Form {
+    Otlp,
+    Speedscope,
+    Cpuprofile,
+    Heapprofile,
+    ChromeTrace,
+    Firefox,
+    Stackprof,
+    /// V8's heap snapshot, which is no profile.
+    HeapSnapshot,
+}
+
+/// The form, the key, and whether its value is of that form.
+type Sign = (Form, &'static str, fn(Json<'_>) -> bool);
+
+const SIGNS: &[Sign] = &[
+    (Form::Otlp, "dictionary", |value| {
+        ["stringTable", "string_table", "stackTable", "locationTable"].iter().any(|key| has_key(value, key))
+    }),
+    (Form::Otlp, "resourceProfiles", |value| any_has_key(value, "scopeProfiles")),
+    (Form::Otlp, "resource_profiles", |value| any_has_key(value, "scope_profiles")),
+    (Form::Speedscope, "$schema", |mut value| value.text().is_ok_and(|schema| schema.contains("speedscope"))),
+    (Form::Speedscope, "shared", |value| has_key(value, "frames")),
+    (Form::Speedscope, "profiles", |value| any_has_key(value, "startValue")),
+    (Form::Cpuprofile, "nodes", |value| any_has_key(value, "callFrame")),
+    (Form::Cpuprofile, "head", |value| has_key(value, "functionName")),
+    (Form::Heapprofile, "head", |value| has_key(value, "callFrame") && has_key(value, "selfSize")),
+    (Form::ChromeTrace, "traceEvents", |value| any_has_key(value, "ph")),
+    (Form::ChromeTrace, "samples", |value| any_has_key(value, "sf")),
+    (Form::Firefox, "meta", |value| {
+        has_key(value, "interval") && (has_key(value, "processType") || has_key(value, "preprocessedProfileVersion"))
+    }),
+    (Form::Stackprof, "gc_samples", is_number),
+    (Form::Stackprof, "missed_samples", is_number),
+    (Form::HeapSnapshot, "snapshot", |value| has_key(value, "meta")),
+];
+
+/// Most elements of an array that are looked at for a key: a first one may be odd.
+const ELEMENTS_MAX: usize = 20;
+
+/// Whether a text is an object of a form. The whole is read only if it is an object without any of the signs.
+pub(in crate::format) fn detect(bytes: &[u8], form: Form) -> Detect {
     let mut json = Json::new("json", bytes);
     match json.peek() {
         None => return Detect::NeedMore,
         Some(b'{') => json.at += 1,
         Some(_) => return Detect::No,
     }
-    let mut is_first = true;
-    let mut next = |json: &mut Json<'_>| -> Result<Option<Detect>> {
+    let next = |json: &mut Json<'_>| -> Result<Option<Detect>> {
         let key = json.key()?;
-        if std::mem::take(&mut is_first) && !keys.contains(&&*key) {
-            return Ok(Some(Detect::No));
-        }
-        if is_mine(&key, *json) {
-            return Ok(Some(Detect::Yes));
+        if let Some((known, ..)) = SIGNS.iter().find(|(_, sign, is_it)| *sign == key && is_it(*json)) {
+            return Ok(Some(if *known == form { Detect::Yes } else { Detect::No }));
         }
         json.skip()?;
         Ok(json.is_last(b'}', "\",\" or \"}\"")?.then_some(Detect::No))
@@ -53,8 +89,23 @@ pub(in crate::format) fn has_key(mut json: Json<'_>, wanted: &str) -> bool {
     false
 }
 
-/// The first element of an array there.
-pub(in crate::format) fn first_element(mut json: Json<'_>) -> Option<Json<'_>> {
-    let mut elements = json.elements().ok()?;
-    elements.next(&mut json).ok()?.then_some(json)
+/// Whether one of the first elements of an array there is an object with this key.
+pub(in crate::format) fn any_has_key(mut json: Json<'_>, wanted: &str) -> bool {
+    let Ok(mut elements) = json.elements() else { return false };
+    for _ in 0..ELEMENTS_MAX {
+        if !matches!(elements.next(&mut json), Ok(true)) {
+            return false;
+        }
+        if has_key(json, wanted) {
+            return true;
+        }
+        if json.skip().is_err() {
+            return false;
+        }
+    }
+    false
+}
+
+fn is_number(value: Json<'_>) -> bool {
+    value.kind() == Ok(Kind::Number)
 }

@@ -11,8 +11,44 @@ use crate::{Error, Place, Result};
 
 type Read<T> = std::result::Result<T, Fault>;
 
-/// Whether all of the bytes are resources with their profiles, and one dictionary. Cut off, they may be anything.
+/// Whether all of the bytes are a message, or messages behind their lengths.
 pub(super) fn detect(bytes: &[u8]) -> Detect {
+    match detect_message(bytes) {
+        Detect::No
+            if Frames::new(bytes).all(|message| message.is_some_and(|bytes| detect_message(bytes) == Detect::Yes)) =>
+        {
+            Detect::Yes
+        }
+        known => known,
+    }
+}
+
+/// Messages behind their lengths; `None` for one that is cut off.
+struct Frames<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Frames<'a> {
+    fn new(bytes: &'a [u8]) -> Frames<'a> {
+        Frames { bytes, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Option<&'a [u8]>;
+
+    fn next(&mut self) -> Option<Option<&'a [u8]>> {
+        let rest = self.bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let message =
+            rest.split_first_chunk::<4>().and_then(|(len, rest)| rest.get(..u32::from_be_bytes(*len) as usize));
+        self.at = message.map_or(self.bytes.len(), |message| self.at + 4 + message.len());
+        Some(message)
+    }
+}
+
+/// Whether all of the bytes are resources with their profiles, and one dictionary. Cut off, they may be anything.
+fn detect_message(bytes: &[u8]) -> Detect {
     if !bytes.iter().take(1).all(|tag| matches!(tag, 0x0a | 0x12)) {
         return Detect::No;
     }
@@ -44,7 +80,22 @@ fn is_message(mut message: Reader<'_>, most: u32) -> bool {
     }
 }
 
-pub(super) fn read(bytes: &[u8]) -> Result<Data<'_>> {
+/// Reads the message, or all behind their lengths.
+pub(super) fn read_all(bytes: &[u8]) -> Result<Vec<Data<'_>>> {
+    if bytes.first() != Some(&0) {
+        return Ok(vec![read(bytes)?]);
+    }
+    let mut frames = Frames::new(bytes);
+    let mut messages = Vec::new();
+    while let (start, Some(message)) = (frames.at, frames.next()) {
+        let message =
+            message.ok_or(Error::Truncated { format: NAME, place: Place::Offset(start), what: "a message" })?;
+        messages.push(read(message).map_err(|error| error.shifted(0, start + 4))?);
+    }
+    Ok(messages)
+}
+
+fn read(bytes: &[u8]) -> Result<Data<'_>> {
     read_data(bytes).map_err(|fault| {
         let place = Place::Offset(fault.offset);
         match fault.kind {

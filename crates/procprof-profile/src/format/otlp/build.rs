@@ -9,9 +9,9 @@ use crate::{
     Addr, Error, FileOffset, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Nanos, Result,
 };
 
-pub(super) fn build(data: &Data<'_>, input_bytes: usize, limits: &Limits) -> Result<Vec<Event>> {
+pub(super) fn build(messages: &[Data<'_>], input_bytes: usize, limits: &Limits) -> Result<Vec<Event>> {
     let mut groups: Vec<Group<'_, '_>> = Vec::new();
-    for profile in &data.profiles {
+    for (data, profile) in messages.iter().flat_map(|data| data.profiles.iter().map(move |profile| (data, profile))) {
         let types = Types::read(data, profile)?;
         let place = match groups.iter().position(|group| group.types == types) {
             Some(place) => place,
@@ -27,6 +27,7 @@ pub(super) fn build(data: &Data<'_>, input_bytes: usize, limits: &Limits) -> Res
                 groups.len() - 1
             }
         };
+        groups[place].turn_to(data);
         groups[place].add(profile)?;
     }
     let mut events = Vec::new();
@@ -77,6 +78,9 @@ struct Group<'d, 'a> {
     data: &'d Data<'a>,
     types: Types<'d>,
     tree: CallTree,
+    /// Of all messages, so that equal stacks of several are one.
+    distinct_locations: HashMap<(Option<MappingId>, Addr, Vec<Line>), LocationId>,
+    distinct_mappings: HashMap<Mapping, MappingId>,
     locations: HashMap<i64, LocationId>,
     mappings: HashMap<i64, Option<MappingId>>,
     functions: HashMap<i64, FunctionId>,
@@ -88,8 +92,17 @@ impl<'d, 'a> Group<'d, 'a> {
         let second = types.period.map(|(kind, unit, _)| (kind, unit));
         let sample_types: Vec<(&str, &str)> = std::iter::once((types.kind, types.unit)).chain(second).collect();
         let tree = CallTree::new(NAME, &sample_types, input_bytes, limits);
+        let (distinct_locations, distinct_mappings) = Default::default();
         let (locations, mappings, functions, stacks) = Default::default();
-        Group { data, types, tree, locations, mappings, functions, stacks }
+        Group { data, types, tree, distinct_locations, distinct_mappings, locations, mappings, functions, stacks }
+    }
+
+    /// Reads profiles of this message from here on, whose tables are its own.
+    fn turn_to(&mut self, data: &'d Data<'a>) {
+        if !std::ptr::eq(self.data, data) {
+            self.data = data;
+            (self.locations, self.mappings, self.functions, self.stacks) = Default::default();
+        }
     }
 
     fn add(&mut self, profile: &OtlpProfile) -> Result<()> {
@@ -143,7 +156,15 @@ impl<'d, 'a> Group<'d, 'a> {
         if let (Some(id), false) = (mapping, lines.is_empty()) {
             self.tree.builder.parts_mut().mappings[id.index()].has_functions = true;
         }
-        let id = self.tree.builder.location(Location::new(mapping, Addr(location.address)), &lines);
+        let key = (mapping, Addr(location.address), lines);
+        let id = match self.distinct_locations.get(&key) {
+            Some(id) => *id,
+            None => {
+                let id = self.tree.builder.location(Location::new(key.0, key.1), &key.2);
+                self.distinct_locations.insert(key, id);
+                id
+            }
+        };
         self.locations.insert(index, id);
         Ok(id)
     }
@@ -186,14 +207,9 @@ impl<'d, 'a> Group<'d, 'a> {
             let file = string(self.data, mapping.file)?;
             let (filename, build_id) = (self.tree.builder.intern(file), self.tree.builder.intern(&build_id));
             let (start, limit, file_offset) = (Addr(mapping.start), Addr(mapping.limit), FileOffset(mapping.offset));
-            id = Some(self.tree.builder.mapping(Mapping {
-                start,
-                limit,
-                file_offset,
-                filename,
-                build_id,
-                ..Mapping::default()
-            }));
+            let mapping = Mapping { start, limit, file_offset, filename, build_id, ..Mapping::default() };
+            let builder = &mut self.tree.builder;
+            id = Some(*self.distinct_mappings.entry(mapping).or_insert_with(|| builder.mapping(mapping)));
         }
         self.mappings.insert(index, id);
         Ok(id)

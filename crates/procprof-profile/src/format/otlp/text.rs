@@ -8,15 +8,24 @@ use super::{
 use crate::Result;
 use crate::format::json::{Json, Kind};
 
-pub(super) fn read(bytes: &[u8]) -> Result<Data<'_>> {
+/// Reads all messages, which follow each other.
+pub(super) fn read<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Result<Vec<Data<'a>>> {
     let mut json = Json::new(NAME, bytes);
+    let mut messages = vec![read_message(&mut json)?];
+    while json.kind() == Ok(Kind::Object) {
+        messages.push(read_message(&mut json)?);
+    }
+    json.end(warnings);
+    Ok(messages)
+}
+
+fn read_message<'a>(json: &mut Json<'a>) -> Result<Data<'a>> {
     let mut data = Data::default();
-    object(&mut json, |json, key| match key {
+    object(json, |json, key| match key {
         "resourceProfiles" => json.array(|json| read_resource(&mut data, json)),
         "dictionary" => read_dictionary(&mut data.dictionary, json),
         _ => json.skip(),
     })?;
-    json.end()?;
     Ok(data)
 }
 

@@ -8,6 +8,7 @@ pub(super) struct Header<'a> {
     comm: &'a str,
     pid: Option<i64>,
     tid: Option<i64>,
+    has_cpu: bool,
     /// In seconds of the machine's clock.
     pub(super) time: Option<f64>,
     pub(super) period: Option<i64>,
@@ -38,6 +39,7 @@ impl<'a> Header<'a> {
             comm,
             pid: pid.flatten(),
             tid,
+            has_cpu: place.is_some_and(|place| words.get(place + 1).is_some_and(|(_, word)| is_cpu(word))),
             time: time.and_then(|time| seconds(words[time].1)),
             ..Header::default()
         };
@@ -59,6 +61,12 @@ impl<'a> Header<'a> {
     /// Whether it is of another record than a sample.
     pub(super) fn is_record(&self) -> bool {
         self.rest.starts_with("PERF_RECORD_") || self.event.starts_with("PERF_RECORD_")
+    }
+
+    /// Whether only `perf script` writes such a line: thread and time, and an event with a period, a CPU or a group.
+    pub(super) fn is_sure(&self) -> bool {
+        let has_more = self.period.is_some() || self.has_cpu || self.event.contains(':');
+        self.tid.is_some() && self.time.is_some() && !self.event.is_empty() && has_more
     }
 
     /// The number of lost samples in a record.
