@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::text::{Cursor, Lines};
+use crate::text::{Cursor, Lines, OddLines, is_map_heading};
 use crate::{Addr, Addresses, FileOffset, Mapping, MappingId, Profile, ProfileBuilder};
 
 /// One line of a memory map.
@@ -37,15 +37,23 @@ pub struct MapsEntry {
 
 /// Reads a memory map, in the order of the text; lines that are no entries are passed over.
 pub fn parse(text: &[u8]) -> Vec<MapsEntry> {
+    parse_counting(text, &mut OddLines::default())
+}
+
+/// The same; lines that are nothing known are counted.
+pub(crate) fn parse_counting(text: &[u8], odd: &mut OddLines) -> Vec<MapsEntry> {
     let mut entries = Vec::new();
     let mut variables = Variables { values: Vec::new(), budget: text.len() * 4 + (64 << 10) };
-    for line in Lines::new(text) {
-        let line = without_log_prefix(line.text);
+    for whole in Lines::new(text) {
+        let line = without_log_prefix(whole.text);
         let replaced = variables.replace(line);
         let line = replaced.as_deref().unwrap_or(line);
         match parse_entry(line) {
             Some(entry) => entries.push(entry),
-            None => variables.define(line),
+            None if variables.define(line) || whole.is_blank_or_comment() || is_map_heading(line) => {}
+            // A last line may be cut off.
+            None if whole.is_cut => {}
+            None => odd.note(&whole),
         }
     }
     entries
@@ -189,8 +197,9 @@ struct Variables {
 impl Variables {
     const MOST: usize = 16;
 
-    fn define(&mut self, line: &[u8]) {
-        let Some(equals) = line.iter().position(|byte| *byte == b'=') else { return };
+    /// Takes `name=value`; `false` for another line.
+    fn define(&mut self, line: &[u8]) -> bool {
+        let Some(equals) = line.iter().position(|byte| *byte == b'=') else { return false };
         let name = line[..equals].trim_ascii();
         let plain = !name.is_empty()
             && name.len() <= 64
@@ -198,6 +207,7 @@ impl Variables {
         if plain && self.values.len() < Self::MOST {
             self.values.push((name.to_vec(), line[equals + 1..].trim_ascii().to_vec()));
         }
+        plain
     }
 
     /// The line with every `$name` replaced, the first definition winning; `None` when nothing is to be replaced or the

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memmem};
 
-use crate::{Error, Place};
+use crate::{Error, Place, Result};
 
 /// A line without its line break and without blanks at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,11 @@ impl<'a> Lines<'a> {
     /// The text behind the last line returned.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
+    }
+
+    /// The number of lines returned.
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 
     /// The text behind the memory map's heading, which is `line`, just read, or a later one behind sections of no
@@ -252,6 +257,7 @@ pub(crate) fn contains(text: &[u8], piece: &[u8]) -> bool {
 pub(crate) struct OddLines {
     count: usize,
     first: Option<(usize, String)>,
+    error: Option<Error>,
 }
 
 impl OddLines {
@@ -267,11 +273,45 @@ impl OddLines {
         self.first.get_or_insert((number, excerpt));
     }
 
+    /// The record that was read from a line; `None` if the line is broken and is counted.
+    ///
+    /// # Errors
+    /// All that concern more than the line: limits, and an input that ends in it.
+    #[inline]
+    pub(crate) fn keep<T>(&mut self, line: &Line<'_>, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(error @ Error::Malformed { .. }) => {
+                self.note(line);
+                self.error.get_or_insert(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Warns, as [`OddLines::warn`] does.
+    ///
+    /// # Errors
+    /// The error of the first broken line, if nothing else was read.
+    pub(crate) fn end(mut self, format: &str, is_empty: bool, warnings: &mut Vec<String>) -> Result<()> {
+        match self.error.take().filter(|_| is_empty) {
+            Some(error) => Err(error),
+            None => {
+                self.warn(format, warnings);
+                Ok(())
+            }
+        }
+    }
+
     /// Adds those of a text behind so many lines.
     pub(crate) fn append(&mut self, other: OddLines, lines: usize) {
         self.count += other.count;
         if self.first.is_none() {
             self.first = other.first.map(|(number, excerpt)| (number + lines, excerpt));
+        }
+        if self.error.is_none() {
+            self.error = other.error.map(|error| error.shifted(lines, 0));
         }
     }
 

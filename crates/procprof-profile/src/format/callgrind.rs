@@ -22,7 +22,7 @@
 use foldhash::HashMap;
 
 use super::{Detect, Format, Limits};
-use crate::text::{Cursor, Line, Lines};
+use crate::text::{Cursor, Line, Lines, OddLines};
 use crate::{Error, Profile, Result, StringId};
 
 mod graph;
@@ -56,6 +56,9 @@ const HEADERS: [&[u8]; 14] = [
     b"# callgrind format",
 ];
 
+/// Lines of the header that other writers have: GProf's and Xdebug's converters.
+const PASSED_OVER: [&[u8]; 4] = [b"totals", b"rcalls", b"ident:", b"cfg:"];
+
 /// Whether the bytes are a file for KCachegrind: only lines of its header, until one names the events.
 pub fn detect(bytes: &[u8]) -> Detect {
     for line in Lines::new(bytes) {
@@ -76,10 +79,17 @@ pub fn detect(bytes: &[u8]) -> Detect {
 ///
 /// # Errors
 /// [`Error::Malformed`] and [`Error::Truncated`] with the line, [`Error::TooLarge`] for too many events.
-pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
-    let mut reader = Reader::default();
+pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
+    let (mut reader, mut odd) = (Reader::default(), OddLines::default());
     for line in Lines::new(bytes) {
-        reader.read(&line)?;
+        let read = reader.read(&line);
+        odd.keep(&line, read)?;
+    }
+    odd.end(NAME, reader.graph.is_empty(), warnings)?;
+    if let Some((number, line)) = reader.unnamed.first {
+        let count = reader.unnamed.count;
+        warnings
+            .push(format!("{NAME}: line {line}: numbers without a name are used {count} times, the first ({number})"));
     }
     if reader.events.is_empty() {
         return Err(Error::Malformed {
@@ -91,6 +101,14 @@ pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Res
     reader.graph.build(&reader.events, bytes.len(), limits)
 }
 
+/// Numbers that nothing has named.
+#[derive(Default)]
+struct Unnamed {
+    count: usize,
+    /// The first, and its line.
+    first: Option<(u64, usize)>,
+}
+
 /// Names by their numbers.
 #[derive(Default)]
 struct Names {
@@ -98,8 +116,8 @@ struct Names {
 }
 
 impl Names {
-    /// The name in `(1) /usr/bin/work`, `(1)` or `/usr/bin/work`.
-    fn read(&mut self, text: &[u8], line: &Line<'_>, graph: &mut Graph) -> Result<StringId> {
+    /// The name in `(1) /usr/bin/work`, `(1)` or `/usr/bin/work`; a number without a name is its own.
+    fn read(&mut self, text: &[u8], line: &Line<'_>, graph: &mut Graph, unnamed: &mut Unnamed) -> Result<StringId> {
         let mut cursor = Cursor::new(text);
         let number = cursor.eat(b'(').and_then(|()| cursor.unsigned()).filter(|_| cursor.eat(b')').is_some());
         let Some(number) = number else { return graph.text(&String::from_utf8_lossy(text)) };
@@ -109,7 +127,14 @@ impl Names {
             self.known.insert(number, name);
             return Ok(name);
         }
-        self.known.get(&number).copied().ok_or_else(|| line.error(NAME, "a number that has a name"))
+        match self.known.get(&number) {
+            Some(name) => Ok(*name),
+            None => {
+                unnamed.count += 1;
+                unnamed.first.get_or_insert((number, line.number));
+                graph.text(&format!("({number})"))
+            }
+        }
     }
 }
 
@@ -133,6 +158,7 @@ struct Reader {
     is_jump: bool,
     costs: Vec<i64>,
     graph: Graph,
+    unnamed: Unnamed,
 }
 
 impl Reader {
@@ -156,8 +182,7 @@ impl Reader {
             return Ok(());
         }
         let Some(at) = memchr::memchr(b'=', text) else {
-            // Other lines of the header are passed over.
-            return if memchr::memchr(b':', text).is_some() {
+            return if HEADERS.iter().chain(&PASSED_OVER).any(|header| text.starts_with(header)) {
                 Ok(())
             } else {
                 Err(line.error(NAME, "costs, a name, or a line of the header"))
@@ -165,17 +190,19 @@ impl Reader {
         };
         let value = &text[at + 1..];
         match &text[..at] {
-            b"ob" => self.object = self.objects.read(value, line, &mut self.graph)?,
-            b"fl" => self.file = self.files.read(value, line, &mut self.graph)?,
+            b"ob" => self.object = self.objects.read(value, line, &mut self.graph, &mut self.unnamed)?,
+            b"fl" => self.file = self.files.read(value, line, &mut self.graph, &mut self.unnamed)?,
             // The source of inlined code, which is the function's all the same.
-            b"fi" | b"fe" => drop(self.files.read(value, line, &mut self.graph)?),
+            b"fi" | b"fe" => drop(self.files.read(value, line, &mut self.graph, &mut self.unnamed)?),
             b"fn" => {
-                let name = self.functions.read(value, line, &mut self.graph)?;
+                let name = self.functions.read(value, line, &mut self.graph, &mut self.unnamed)?;
                 self.function = Some(self.graph.function([name, self.file, self.object])?);
             }
-            b"cob" => self.called[0] = Some(self.objects.read(value, line, &mut self.graph)?),
-            b"cfi" | b"cfl" => self.called[1] = Some(self.files.read(value, line, &mut self.graph)?),
-            b"cfn" => self.called[2] = Some(self.functions.read(value, line, &mut self.graph)?),
+            b"cob" => self.called[0] = Some(self.objects.read(value, line, &mut self.graph, &mut self.unnamed)?),
+            b"cfi" | b"cfl" => {
+                self.called[1] = Some(self.files.read(value, line, &mut self.graph, &mut self.unnamed)?)
+            }
+            b"cfn" => self.called[2] = Some(self.functions.read(value, line, &mut self.graph, &mut self.unnamed)?),
             b"calls" => {
                 let [object, file, name] = std::mem::take(&mut self.called);
                 let name = name.ok_or_else(|| line.error(NAME, "\"cfn=\" before \"calls=\""))?;
@@ -183,7 +210,9 @@ impl Reader {
                 self.callee = Some(self.graph.function(names)?);
             }
             b"jump" | b"jcnd" => self.is_jump = true,
-            _ => {}
+            b"jfi" | b"jfn" | b"frfn" | b"rec" | b"rcalls" => {}
+            key if HEADERS.iter().any(|header| key.starts_with(header)) => {}
+            _ => return Err(line.error(NAME, "costs, a name, or a line of the header")),
         }
         Ok(())
     }

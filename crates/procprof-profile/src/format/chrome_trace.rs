@@ -6,8 +6,15 @@
 //!  {"name":"Profile","ph":"P","id":"0x1","pid":7,"tid":8,"ts":1,"args":{"data":{"startTime":1}}},
 //!  {"name":"ProfileChunk","ph":"P","id":"0x1","pid":7,"tid":9,"ts":2,"args":{"data":{"cpuProfile":{"nodes":[…],"samples":[3]},"timeDeltas":[100]}}}]}
 //! ```
-//! or the array alone, whose end may be missing. Times are microseconds. There are up to two profiles: `samples` of V8
-//! (see [`super::cpuprofile`]), first if there are any; and `calls`, the time that each call took less the calls within
+//! or the array alone, whose end may be missing. Beside the events there may be samples of other profilers (Hermes of
+//! React Native), each with the innermost of its frames, by its key:
+//!
+//! ```text
+//! {"traceEvents":[…],"samples":[{"ts":"1000","pid":7,"tid":"8","weight":"1","sf":2}],
+//!  "stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1,"line":"3","column":"1","funcLine":"1"}}}
+//! ```
+//! Times are microseconds. There are up to three profiles: `samples` of V8 (see [`super::cpuprofile`]), first if there
+//! are any; `frames`, those with `sf`, each as long as to the next of its thread; and `calls`, the time that each call took less the calls within
 //! it (`wall`), of the phases `B`, `E` and `X`. Their labels are `thread`, `tid` and `pid`. Calls of one thread that
 //! overlap without one being within the other are cut where the other begins. Other phases, such as asynchronous events
 //! and counters, are passed over. `args` with `filename` and `line`, as py-spy writes them, are the place of a call.
@@ -18,13 +25,16 @@ use foldhash::HashMap;
 
 use super::call_tree::{self, CallTree, Frame, Labels, NodeId};
 use super::json::{self, Json, Kind};
+use super::left_out::LeftOut;
 use super::{Detect, Event, Format, Limits, cpuprofile, events};
 use crate::{Error, LocationId, Profile, Result};
 
 mod calls;
+mod frames;
 mod samples;
 
 use calls::Calls;
+use frames::FrameSamples;
 use samples::Samples;
 
 /// Name of the format.
@@ -39,6 +49,12 @@ pub(super) const FORMAT: Format = Format {
     events: Some(decode_events),
     encode: None,
 };
+
+/// Phases of instants, counters, asynchronous events, flows, objects, marks, memory dumps, clocks, contexts and links.
+const PHASES_WITHOUT_CALLS: [&str; 26] = [
+    "i", "I", "R", "C", "b", "n", "e", "a", "S", "T", "p", "F", "s", "t", "f", "N", "O", "D", "V", "v", "c", "(", ")",
+    "=", "L", "",
+];
 
 /// Whether the bytes are trace events, by the first of them.
 pub fn detect(bytes: &[u8]) -> Detect {
@@ -72,14 +88,26 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
     if json.kind()? == Kind::Array {
         trace.read_array(&mut json, warnings)?;
     } else {
-        let [events] = json.fields(["traceEvents"])?;
+        let [events, samples, frames] = json.fields(["traceEvents", "samples", "stackFrames"])?;
         json.end(warnings);
-        events.ok_or_else(|| json.wrong("no \"traceEvents\""))?.array(|json| trace.read_event(json))?;
+        let mut left_out = LeftOut::default();
+        if let Some(mut events) = events {
+            events.records(&mut left_out, |json| trace.read_event(json))?;
+        }
+        if let (Some(samples), Some(frames)) = (samples, frames) {
+            trace.frames.read(samples, frames, &mut trace.threads, &mut left_out)?;
+        }
+        trace.left_out.append(left_out);
     }
-    let Trace { threads, calls, samples, .. } = trace;
-    let events = [("samples", samples.finish(&threads)?), ("calls", calls.finish(&threads, warnings)?)];
+    let Trace { threads, calls, samples, frames, mut left_out } = trace;
+    let events = [
+        ("samples", samples.finish(&threads, &mut left_out)?),
+        ("frames", frames.finish(&threads)?),
+        ("calls", calls.finish(&threads, warnings)?),
+    ];
     let events = events.into_iter().filter(|(_, profile)| profile.sample_count() > 0);
     let events: Vec<Event> = events.map(|(name, profile)| Event { name: name.to_owned(), profile }).collect();
+    left_out.end(NAME, events.is_empty(), warnings)?;
     if events.is_empty() {
         return Err(json.wrong("no calls and no samples of V8 among the events"));
     }
@@ -123,13 +151,21 @@ struct Trace {
     threads: Threads,
     calls: Calls,
     samples: Samples,
+    frames: FrameSamples,
+    left_out: LeftOut,
 }
 
 impl Trace {
     fn new(input_bytes: usize, limits: &Limits) -> Trace {
         let tree = |types: &[(&str, &str)]| CallTree::new(NAME, types, input_bytes, limits);
         let calls = Calls::new(tree(&[("wall", "nanoseconds")]));
-        Trace { threads: Threads::default(), calls, samples: Samples::new(tree(cpuprofile::TYPES)) }
+        Trace {
+            threads: Threads::default(),
+            calls,
+            samples: Samples::new(tree(cpuprofile::TYPES)),
+            frames: FrameSamples::new(tree(cpuprofile::TYPES)),
+            left_out: LeftOut::default(),
+        }
     }
 
     /// Reads events up to the end of the array or of the text: who writes a trace may never come to its end.
@@ -148,8 +184,15 @@ impl Trace {
                 Err(Error::Truncated { .. }) => return Ok(()),
                 Err(error) => break Err(error),
             }
-            if let Err(error) = self.read_event(json) {
-                break Err(error);
+            let event = *json;
+            let read = self.read_event(json);
+            match self.left_out.keep(read) {
+                Ok(Some(())) => {}
+                Ok(None) => {
+                    *json = event;
+                    json.skip()?;
+                }
+                Err(error) => break Err(error),
             }
             count += 1;
         };
@@ -168,7 +211,8 @@ impl Trace {
         let Some(mut phase) = phase else { return Ok(()) };
         let phase = phase.text()?;
         if !matches!(&*phase, "B" | "E" | "X" | "M" | "P") {
-            return Ok(());
+            let is_known = PHASES_WITHOUT_CALLS.contains(&&*phase);
+            return if is_known { Ok(()) } else { Err(json.wrong(format!("an event of the phase {phase:?}"))) };
         }
         let name = name.map_or(Ok(String::new()), |json| word(json))?;
         let (pid, tid) = (pid.map_or(Ok(String::new()), word)?, tid.map_or(Ok(String::new()), word)?);

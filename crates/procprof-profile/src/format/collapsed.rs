@@ -29,7 +29,7 @@ use std::borrow::Cow;
 use foldhash::HashMap;
 
 use super::{Detect, Format, Limits};
-use crate::text::Line;
+use crate::text::{Line, OddLines};
 use crate::{Addr, Error, LocationId, Profile, ProfileBuilder, Result};
 
 /// Name of the format.
@@ -152,21 +152,20 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     }
     let mut frames: HashMap<&[u8], LocationId> = HashMap::default();
     let mut stack: Vec<LocationId> = Vec::new();
-    let (mut not_utf8, mut left_out, mut fraction) = (None, None, None);
+    let (mut not_utf8, mut odd, mut fraction) = (None, OddLines::default(), None);
     for line in lines(bytes) {
         let Some(one) = split(line.text) else {
             if line.is_cut || survey.others >= survey.stacks {
                 return Err(line.error(NAME, "a stack, a blank and a number"));
             }
-            left_out.get_or_insert(line.number);
+            odd.note(&line);
             continue;
         };
-        let value = |one: &Split<'_>| one.value.ok_or_else(|| line.error(NAME, "a number below 9223372036854775808"));
         let before = if is_pair { split(one.stack) } else { None };
-        let (names, values) = match &before {
-            Some(before) => (before.stack, vec![value(before)?, value(&one)?]),
-            None => (one.stack, vec![value(&one)?]),
-        };
+        let values = before.iter().chain([&one]).map(|one| one.value).collect::<Option<Vec<i64>>>();
+        let values = values.ok_or_else(|| line.error(NAME, "a number below 9223372036854775808"));
+        let Some(values) = odd.keep(&line, values)? else { continue };
+        let names = before.as_ref().unwrap_or(&one).stack;
         if one.has_fraction {
             fraction.get_or_insert(line.number);
         }
@@ -193,8 +192,8 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         }
     };
     warn(not_utf8, "are not UTF-8; what could not be read is U+FFFD");
-    warn(left_out, "have no number behind a stack and are left out");
     warn(fraction, "have numbers with fractions, which are cut off");
+    odd.end(NAME, builder.parts_mut().stack_ends.is_empty(), warnings)?;
     builder.finish()
 }
 

@@ -21,7 +21,7 @@
 use super::detect::{any, begins};
 use super::raw_stacks::RawStacks;
 use super::{Detect, Format, Limits, legacy_frames};
-use crate::text::{Cursor, Line, Lines, OddLines, is_map_heading};
+use crate::text::{Cursor, Line, Lines, is_map_heading};
 use crate::{Addresses, Meta, Nanos, Profile, ProfileType, Result, maps};
 
 /// Name of the format.
@@ -58,10 +58,9 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         &legacy_frames::CONTENTION,
         limits,
     );
-    let mut reader =
-        Reader { stacks, attributes: Attributes { period: 1, ..Attributes::default() }, odd: OddLines::default() };
-    let map = reader.read(bytes)?;
-    reader.finish(map, warnings)
+    let mut reader = Reader { stacks, attributes: Attributes { period: 1, ..Attributes::default() } };
+    let (map, lines) = reader.read(bytes)?;
+    reader.finish(map, lines, warnings)
 }
 
 /// The attributes before the samples.
@@ -76,17 +75,16 @@ struct Attributes {
 struct Reader {
     stacks: RawStacks,
     attributes: Attributes,
-    odd: OddLines,
 }
 
 impl Reader {
-    /// Reads up to the memory map, and gives its text.
-    fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+    /// Reads up to the memory map, and gives its text and the number of lines before it.
+    fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<(&'a [u8], usize)> {
         let mut lines = Lines::new(bytes);
         let mut at_heading = true;
         loop {
             let here = lines.rest();
-            let Some(line) = lines.next() else { return Ok(&[]) };
+            let Some(line) = lines.next() else { return Ok((&[], 0)) };
             if line.is_blank_or_comment() {
                 continue;
             }
@@ -95,20 +93,26 @@ impl Reader {
                 if at_heading && !is_map_heading(line.text) {
                     continue;
                 }
-                return Ok(lines.behind_map_heading(&line));
+                let map = lines.behind_map_heading(&line);
+                return Ok((map, lines.number()));
             }
             at_heading = false;
             if is_map_heading(line.text) {
-                return Ok(lines.rest());
-            }
-            if self.read_sample(&line)? || self.read_attribute(&line)? {
-                continue;
+                return Ok((lines.rest(), line.number));
             }
             if maps::parse_entry(line.text).is_some_and(|entry| entry.executable.is_some()) {
-                return Ok(here);
+                return Ok((here, line.number - 1));
             }
-            return Err(line.error(NAME, "CYCLES COUNT @ 0x…"));
+            let read = self.read_line(&line);
+            self.stacks.odd.keep(&line, read)?;
         }
+    }
+
+    fn read_line(&mut self, line: &Line<'_>) -> Result<()> {
+        if self.read_sample(line)? || self.read_attribute(line)? {
+            return Ok(());
+        }
+        Err(line.error(NAME, "CYCLES COUNT @ 0x…"))
     }
 
     /// Reads `CYCLES COUNT @ 0x…`; false when the line is something else.
@@ -141,12 +145,12 @@ impl Reader {
             b"sampling period" => self.attributes.period = number()?,
             b"ms since reset" => self.attributes.millis_since_reset = number()?,
             b"discarded samples" => self.attributes.discarded = number()?.unsigned_abs(),
-            _ => self.odd.note(line),
+            _ => self.stacks.odd.note(line),
         }
         Ok(true)
     }
 
-    fn finish(mut self, map: &[u8], warnings: &mut Vec<String>) -> Result<Profile> {
+    fn finish(mut self, map: &[u8], lines: usize, warnings: &mut Vec<String>) -> Result<Profile> {
         let Attributes { cycles_per_second, period, millis_since_reset, discarded } = self.attributes;
         let builder = &mut self.stacks.builder;
         builder.period("contentions", "count", period);
@@ -160,8 +164,7 @@ impl Reader {
         if cycles_per_second <= 0 {
             warnings.push(format!("{NAME}: no cycles/second; delays are taken as nanoseconds"));
         }
-        self.odd.warn(NAME, warnings);
-        self.stacks.finish(map)
+        self.stacks.finish(map, lines, warnings)
     }
 }
 

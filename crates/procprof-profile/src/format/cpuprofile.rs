@@ -19,7 +19,8 @@
 //! <https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile>
 
 use super::call_tree::{CallTree, UNLABELLED};
-use super::json::{self, Json};
+use super::json::{self, Column, Json};
+use super::left_out::LeftOut;
 use super::v8::Nodes;
 use super::{Detect, Format, Limits};
 use crate::{Nanos, Profile, Result};
@@ -55,10 +56,10 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let [nodes, head, start, end, samples, deltas, times] = json.fields(names)?;
     json.end(warnings);
     let mut tree = CallTree::new(NAME, TYPES, bytes.len(), limits);
-    let mut known = Nodes::default();
+    let (mut known, mut left_out) = (Nodes::default(), LeftOut::default());
     let is_nested = nodes.is_none();
     match (nodes, head) {
-        (Some(mut nodes), _) => nodes.array(|json| known.read(json, &mut tree))?,
+        (Some(mut nodes), _) => nodes.records(&mut left_out, |json| known.read(json, &mut tree))?,
         (None, Some(mut head)) => head::read(&mut head, &mut known, &mut tree)?,
         (None, None) => return Err(json.wrong("no \"nodes\" and no \"head\"")),
     }
@@ -67,14 +68,19 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let micros = |json: Option<Json<'_>>| json.map_or(Ok(0.0), |mut json| json.number()).map(|number| number * unit);
     let start = micros(start)?;
     let duration = nanos(micros(end)? - start).max(0);
-    let times = if is_nested { times.map(|json| Times { json, before: Some(start) }) } else { None };
-    let times = times.or_else(|| deltas.map(|json| Times { json, before: None }));
+    let times = if is_nested { times.map(|json| (json, Some(start))) } else { None };
+    let times = times.or_else(|| deltas.map(|json| (json, None)));
+    let times = times.map(|(json, before)| Column::new(json).map(|column| Times { column, before })).transpose()?;
     match (samples, times) {
-        (Some(samples), Some(times)) => read_samples(samples, times, duration, &mut known, &mut tree)?,
+        (Some(samples), Some(times)) => {
+            read_samples(samples, times, duration, &mut known, &mut tree, &mut left_out)?;
+        }
         _ => divide(duration, &mut known, &mut tree)?,
     }
     tree.builder.time(Nanos(0), Nanos(duration));
-    tree.finish()
+    let profile = tree.finish()?;
+    left_out.end(NAME, profile.sample_count() == 0, warnings)?;
+    Ok(profile)
 }
 
 fn nanos(micros: f64) -> i64 {
@@ -83,20 +89,17 @@ fn nanos(micros: f64) -> i64 {
 
 /// When samples were taken.
 struct Times<'a> {
-    json: Json<'a>,
+    column: Column<'a>,
     /// The time of the sample before where each has its time, in microseconds; `None` where each has its distance.
     before: Option<f64>,
 }
 
 impl Times<'_> {
-    /// Nanoseconds since the sample before.
-    fn delta(&mut self) -> Result<i64> {
-        let number = self.json.number()?;
-        Ok(nanos(number - self.before.as_mut().map_or(0.0, |before| std::mem::replace(before, number))))
-    }
-
-    fn name(&self) -> &'static str {
-        if self.before.is_some() { "timestamps" } else { "timeDeltas" }
+    /// Nanoseconds since the sample before; `None` if there are no more.
+    fn delta(&mut self) -> Result<Option<i64>> {
+        let Some(mut json) = self.column.next()? else { return Ok(None) };
+        let number = json.number()?;
+        Ok(Some(nanos(number - self.before.as_mut().map_or(0.0, |before| std::mem::replace(before, number)))))
     }
 }
 
@@ -106,34 +109,29 @@ fn read_samples(
     duration: i64,
     known: &mut Nodes,
     tree: &mut CallTree,
+    left_out: &mut LeftOut,
 ) -> Result<()> {
-    let mut each_time = times.json.elements()?;
     // The node of the sample before, and when it was taken.
     let (mut last, mut now) = (None, 0i64);
-    samples.array(|json| {
+    samples.records(left_out, |json| {
+        let Some(delta) = times.delta()? else { return Err(json.wrong("a sample without a time")) };
+        // The time that passed is that of the sample before, whatever this one is.
+        now = now.saturating_add(delta);
+        if let Some(last) = last.take() {
+            tree.add(last, UNLABELLED, &[0, delta]);
+        }
         let id = json.integer()?;
         let node =
             known.find(id).ok_or_else(|| json.wrong(format!("a sample of the node {id}, which does not exist")))?;
         let stack = known.stack(node, tree)?;
-        if !each_time.next(&mut times.json)? {
-            return Err(times.json.wrong(format!("fewer {:?} than \"samples\"", times.name())));
-        }
-        // V8 gives a sample that came late a delta below 0.
-        let delta = times.delta()?;
-        now = now.saturating_add(delta);
-        if let Some(last) = last.replace(stack) {
-            tree.add(last, UNLABELLED, &[0, delta]);
-        }
+        last = Some(stack);
         tree.add(stack, UNLABELLED, &[1, 0]);
         Ok(())
     })?;
     if let Some(last) = last {
         tree.add(last, UNLABELLED, &[0, duration.saturating_sub(now).max(0)]);
     }
-    if each_time.next(&mut times.json)? {
-        return Err(times.json.wrong(format!("more {:?} than \"samples\"", times.name())));
-    }
-    Ok(())
+    times.column.end("a time without a sample", left_out)
 }
 
 /// Divides the time among the nodes by their hits.

@@ -21,6 +21,7 @@ use std::rc::Rc;
 
 use super::call_tree::{self, CallTree, Frame, Labels, NodeId};
 use super::json::{self, Json, Kind};
+use super::left_out::LeftOut;
 use super::{Detect, Format, Limits};
 use crate::{Error, LocationId, Nanos, Profile, Result};
 
@@ -60,7 +61,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     if !is_space {
         tree.builder.period(types[1].0, types[1].1, interval);
     }
-    let (mut other_weights, mut shared, mut texts) = (0, None, None);
+    let (mut other_weights, mut shared, mut texts, mut left_out) = (0, None, None, LeftOut::default());
     for thread in &file.threads {
         if thread.is_space != is_space {
             other_weights += 1;
@@ -80,13 +81,15 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
                 none => none.insert(Stacks::new(Tables::read(&file.shared.tables, strings)?)),
             },
         };
-        Thread { stacks, tree: &mut tree, is_space, has_cpu, interval }.read(thread)?;
+        Thread { stacks, tree: &mut tree, is_space, has_cpu, interval, left_out: &mut left_out }.read(thread)?;
     }
     if other_weights > 0 {
         warnings.push(format!("{NAME}: {other_weights} threads whose samples have no bytes are left out"));
     }
     tree.builder.time(Nanos((file.meta.start * 1e6) as i64), Nanos(0));
-    tree.finish()
+    let profile = tree.finish()?;
+    left_out.end(NAME, profile.sample_count() == 0, warnings)?;
+    Ok(profile)
 }
 
 #[derive(Default)]
@@ -247,6 +250,7 @@ struct Thread<'t, 'a> {
     is_space: bool,
     has_cpu: bool,
     interval: i64,
+    left_out: &'t mut LeftOut,
 }
 
 impl Thread<'_, '_> {
@@ -256,7 +260,8 @@ impl Thread<'_, '_> {
         for index in 0..columns.stacks.len() {
             let Some(stack) = columns.stacks[index] else { continue };
             let weight = columns.weights.get(index).copied().unwrap_or(1.0);
-            let node = self.stack(stack as usize)?;
+            let read = self.stack(stack as usize);
+            let Some(node) = self.left_out.keep(read)? else { continue };
             let count = weight.round() as i64;
             if self.is_space {
                 self.tree.add(node, labels, &[count]);

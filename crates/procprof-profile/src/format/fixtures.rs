@@ -20,6 +20,14 @@ pub(crate) fn decoded(bytes: &[u8]) -> Decoded {
     decode(bytes, &Limits::default()).unwrap()
 }
 
+/// The error of an input, or else all warnings about it.
+pub(crate) fn complaint(bytes: &[u8]) -> String {
+    match decode(bytes, &Limits::default()) {
+        Ok(decoded) => decoded.warnings.join("; "),
+        Err(error) => error.to_string(),
+    }
+}
+
 pub(crate) fn error(bytes: &[u8]) -> String {
     decode(bytes, &Limits::default()).unwrap_err().to_string()
 }

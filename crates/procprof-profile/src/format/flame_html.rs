@@ -22,6 +22,7 @@
 use foldhash::HashMap;
 use memchr::memmem;
 
+use super::left_out::LeftOut;
 use super::{Detect, Format, Limits};
 use crate::{
     Error, Function, Line, Location, LocationId, Mapping, MappingId, Meta, Place, Profile, ProfileBuilder, ProfileType,
@@ -76,7 +77,7 @@ pub fn detect(bytes: &[u8]) -> Detect {
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines().enumerate();
-    let mut page = Page::default();
+    let (mut page, mut left_out) = (Page::default(), LeftOut::default());
     let mut tree = Tree::new(bytes.len(), limits);
     let mut names_left = bytes.len().saturating_mul(NAMES_MULTIPLE);
     while let Some((index, line)) = lines.next() {
@@ -86,15 +87,22 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
             if page.is_inverted {
                 warnings.push(format!("{NAME}: the graph hangs from the top; its stacks are taken to be reversed"));
             }
-            return tree.finish(&page);
+            for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty() && !line.trim().starts_with('<')) {
+                let what = format!("text behind the page: {:?}", line.chars().take(60).collect::<String>());
+                left_out.add(1, Error::Malformed { format: NAME, place: Place::Line(index + 1), what });
+            }
+            let profile = tree.finish(&page)?;
+            left_out.end(NAME, profile.sample_count() == 0, warnings)?;
+            return Ok(profile);
         } else if is_box(line) {
-            let malformed = || Error::Malformed {
-                format: NAME,
-                place: Place::Line(index + 1),
-                what: "expected a box of the tree".to_owned(),
+            let added = match Call::read(line) {
+                Some(call) => tree.add(&call, &page)?,
+                None => None,
             };
-            let call = Call::read(line).ok_or_else(malformed)?;
-            tree.add(&call, &page)?.ok_or_else(malformed)?;
+            if added.is_none() {
+                let what = "expected a box of the tree".to_owned();
+                left_out.add(1, Error::Malformed { format: NAME, place: Place::Line(index + 1), what });
+            }
         } else if tree.boxes == 0 {
             page.read_head(line);
             if line.trim().strip_prefix(DIFFERENCE).is_some_and(|rest| !rest.starts_with('-')) {

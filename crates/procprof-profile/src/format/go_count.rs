@@ -71,7 +71,7 @@ fn name(line: &[u8]) -> Option<&[u8]> {
 ///
 /// # Errors
 /// [`Error::Malformed`] or [`Error::Truncated`] with the line, [`Error::TooLarge`] past the depth limit.
-pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut lines = Lines::new(bytes);
     let first = lines.find(|line| !line.is_blank_or_comment()).ok_or(Error::Empty)?;
     let name = name(first.text).filter(|_| !first.is_cut).ok_or_else(|| first.error(NAME, "NAME profile: total N"))?;
@@ -80,13 +80,15 @@ pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Res
     stacks.builder.period(&name, "count", 1);
     for line in lines.by_ref() {
         if line.text.starts_with(b"---") || is_map_heading(line.text) {
-            return stacks.finish(lines.behind_map_heading(&line));
+            let map = lines.behind_map_heading(&line);
+            return stacks.finish(map, lines.number(), warnings);
         }
         if !line.is_blank_or_comment() {
-            read_sample(&mut stacks, &line)?;
+            let read = read_sample(&mut stacks, &line);
+            stacks.odd.keep(&line, read)?;
         }
     }
-    stacks.finish(&[])
+    stacks.finish(&[], 0, warnings)
 }
 
 fn read_sample(stacks: &mut RawStacks, line: &Line<'_>) -> Result<()> {

@@ -123,6 +123,9 @@ impl Reader {
             return Ok(());
         }
         if self.heading.is_none() {
+            if self.count > 0 && !line.is_empty() && !is_end_of_crash(line) {
+                self.odd.add(number, line.chars().take(60).collect());
+            }
             return Ok(());
         }
         if line.is_empty() {
@@ -182,6 +185,15 @@ impl Reader {
         self.count += 1;
         Ok(())
     }
+}
+
+/// Whether a line is one that follows the stacks of a crash: a register (`rip    0x46a1b3`), the status of the program.
+fn is_end_of_crash(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let is_register = words.next().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        && words.next().is_some_and(|value| value.starts_with("0x"))
+        && words.next().is_none();
+    is_register || line.starts_with("exit status ") || line.starts_with("[recovered")
 }
 
 /// Name and arguments of a call, less the bracket at its end; brackets in the name (`main.(*T).f`) are not those of the

@@ -83,7 +83,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         }
         stacks.sample(&[sample.count, sample.count.saturating_mul(period)], &[]);
     }
-    stacks.finish(words.rest())
+    stacks.finish(words.rest(), 0, warnings)
 }
 
 /// The samples of a CPU profile.

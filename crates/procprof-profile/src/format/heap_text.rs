@@ -54,7 +54,7 @@ pub fn detect(bytes: &[u8]) -> Detect {
 /// # Errors
 /// [`crate::Error::Malformed`] or [`crate::Error::Truncated`] with the line, [`crate::Error::TooLarge`] past the depth
 /// limit.
-pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut lines = Lines::new(bytes);
     let Some(first) = lines.next() else { return Err(crate::Error::Empty) };
     let header = Header::read(first.text).filter(|_| !first.is_cut);
@@ -72,10 +72,11 @@ pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Res
             break;
         }
         if !line.is_blank_or_comment() {
-            read_sample(&mut stacks, &line, header.has_allocations)?;
+            let read = read_sample(&mut stacks, &line, header.has_allocations);
+            stacks.odd.keep(&line, read)?;
         }
     }
-    stacks.finish(lines.rest())
+    stacks.finish(lines.rest(), lines.number(), warnings)
 }
 
 /// The decoded first line.

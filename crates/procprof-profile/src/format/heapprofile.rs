@@ -9,6 +9,7 @@
 
 use super::call_tree::{CallTree, UNLABELLED};
 use super::json::{self, DEPTH_MAX, Elements, Json, Members};
+use super::left_out::LeftOut;
 use super::v8::{self, Nodes};
 use super::{Detect, Format, Limits};
 use crate::{Error, Profile, Result};
@@ -32,23 +33,26 @@ pub fn detect(bytes: &[u8]) -> Detect {
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let mut json = Json::new(NAME, bytes);
     let mut tree = CallTree::new(NAME, &[("inuse_space", "bytes")], bytes.len(), limits);
-    let mut reader = Reader { nodes: Nodes::default(), sizes: Vec::new() };
+    let mut reader = Reader { nodes: Nodes::default(), sizes: Vec::new(), left_out: LeftOut::default() };
     json.object(|json, key| if key == "head" { reader.read(json, &mut tree) } else { json.skip() })?;
     json.end(warnings);
-    let Reader { mut nodes, sizes } = reader;
+    let Reader { mut nodes, sizes, left_out } = reader;
     for (node, size) in (0u32..).zip(sizes) {
         if size != 0 {
             let stack = nodes.stack(node, &mut tree)?;
             tree.add(stack, UNLABELLED, &[size]);
         }
     }
-    tree.finish()
+    let profile = tree.finish()?;
+    left_out.end(NAME, profile.sample_count() == 0, warnings)?;
+    Ok(profile)
 }
 
 struct Reader {
     nodes: Nodes,
     /// Bytes of each node.
     sizes: Vec<i64>,
+    left_out: LeftOut,
 }
 
 /// A node whose end has not been read.
@@ -79,10 +83,15 @@ impl Reader {
             let node = innermost.node;
             match innermost.members.next(json)?.as_deref() {
                 Some("callFrame") => {
-                    let frame = v8::read_frame(json, tree)?;
-                    self.nodes.set_frame(node, frame);
+                    let read = v8::read_frame(&mut json.later()?, tree);
+                    if let Some(frame) = self.left_out.keep(read)? {
+                        self.nodes.set_frame(node, frame);
+                    }
                 }
-                Some("selfSize") => self.sizes[node as usize] = json.integer()?,
+                Some("selfSize") => {
+                    let read = json.later()?.integer();
+                    self.sizes[node as usize] = self.left_out.keep(read)?.unwrap_or(0);
+                }
                 Some("children") => innermost.children = Some(json.elements()?),
                 Some(_) => json.skip()?,
                 None => drop(open.pop()),

@@ -12,6 +12,7 @@
 //! `samples` where weights have no unit of time or size.
 
 use super::call_tree::{self, CallTree, Frame, UNLABELLED};
+use super::left_out::LeftOut;
 use super::{Detect, Format, Limits};
 use crate::{Error, LocationId, Place, Profile, Result};
 
@@ -62,11 +63,24 @@ struct Row {
     own: Option<i64>,
 }
 
+impl Row {
+    /// Reads a row, or says what is wrong with it.
+    fn read(line: &str, columns: &Columns, tree: &mut CallTree) -> std::result::Result<Row, String> {
+        let cell = |column: usize| line.split('\t').nth(column);
+        let symbol = cell(columns.symbol).ok_or("a row without a symbol name")?;
+        let weight = cell(columns.weight).unwrap_or_default();
+        let (weight, _) = amount(weight).ok_or_else(|| format!("expected a weight, found {weight:?}"))?;
+        let frame = tree.frame(&Frame { name: symbol.trim(), ..Frame::default() });
+        let own = columns.own.and_then(cell).and_then(amount).map(|(own, _)| own);
+        Ok(Row { depth: symbol.len() - symbol.trim_start().len(), frame, weight, own })
+    }
+}
+
 /// Decodes a call tree.
 ///
 /// # Errors
 /// [`Error::Malformed`] with the line, [`Error::TooLarge`] past the depth limit.
-pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Result<Profile> {
+pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let malformed = |line: usize, what: String| Error::Malformed { format: NAME, place: Place::Line(line + 1), what };
@@ -79,19 +93,12 @@ pub fn decode(bytes: &[u8], limits: &Limits, _warnings: &mut Vec<String>) -> Res
         .and_then(|(_, line)| amount(line.split('\t').nth(columns.weight)?))
         .map_or(Unit::Count, |(_, unit)| unit);
     let mut tree = CallTree::new(NAME, &[unit.sample_type()], bytes.len(), limits);
-    let mut rows = Vec::new();
+    let (mut rows, mut left_out) = (Vec::new(), LeftOut::default());
     for (number, line) in lines {
-        let cell = |column: usize| line.split('\t').nth(column);
-        let symbol = cell(columns.symbol).ok_or_else(|| malformed(number, "a row without a symbol name".to_owned()))?;
-        let weight = cell(columns.weight).and_then(amount);
-        let (weight, _) = weight.ok_or_else(|| {
-            malformed(number, format!("expected a weight, found {:?}", cell(columns.weight).unwrap_or_default()))
-        })?;
-        let name = symbol.trim();
-        let frame = tree.frame(&Frame { name, ..Frame::default() });
-        let own = columns.own.and_then(cell).and_then(amount).map(|(own, _)| own);
-        rows.push(Row { depth: symbol.len() - symbol.trim_start().len(), frame, weight, own });
+        let read = Row::read(line, &columns, &mut tree).map_err(|what| malformed(number, what));
+        rows.extend(left_out.keep(read)?);
     }
+    left_out.end(NAME, rows.is_empty(), warnings)?;
     let below = weights_below(&rows);
     let mut open = Vec::new();
     for (row, below) in rows.iter().zip(below) {

@@ -22,7 +22,7 @@ use super::detect::{any, begins};
 use super::gperftools_cpu::read_samples;
 use super::words::Words;
 use super::{Detect, Format, Limits, legacy_frames};
-use crate::text::{Cursor, Line, Lines};
+use crate::text::{Cursor, Line, Lines, OddLines};
 use crate::{
     Error, Function, Line as SourceLine, Location, LocationId, Nanos, Place, Profile, ProfileBuilder, Result, Sampling,
 };
@@ -91,6 +91,7 @@ fn decode_cpu(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         builder.sample(&frames.stack, &[sample.count, sample.count.saturating_mul(period)], &[]);
     }
     frames.warn(warnings);
+    std::mem::take(&mut frames.odd).warn(NAME, warnings);
     builder.finish()
 }
 
@@ -110,12 +111,14 @@ fn decode_text(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Res
         builder.period("contentions", "count", period);
     }
     builder.time(Nanos(0), Nanos(attributes.millis_since_reset.saturating_mul(1_000_000)));
-    let mut frames = Frames::read(skip(lines, is_sample_or_blank), limits);
+    let mut frames = Frames::read(lines.filter(|line| !is_sample(line)), limits);
     let scale = attributes.period.filter(|period| *period != 0 && !is_heap).unwrap_or(1);
-    for line in lines.take_while(is_sample_or_blank).filter(|line| !line.text.is_empty()) {
-        read_sample(&line, &mut frames, &mut builder, is_heap, scale)?;
+    for line in lines.filter(is_sample) {
+        let read = read_sample(&line, &mut frames, &mut builder, is_heap, scale);
+        frames.odd.keep(&line, read)?;
     }
     frames.warn(warnings);
+    std::mem::take(&mut frames.odd).end(NAME, builder.parts_mut().stack_ends.is_empty(), warnings)?;
     builder.finish()
 }
 
@@ -177,8 +180,8 @@ fn attribute(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (is_word(name) && is_word(value)).then_some((name, value))
 }
 
-fn is_sample_or_blank(line: &Line<'_>) -> bool {
-    line.text.is_empty() || sample_counts(&mut Cursor::new(line.text)).is_some()
+fn is_sample(line: &Line<'_>) -> bool {
+    sample_counts(&mut Cursor::new(line.text)).is_some()
 }
 
 /// `AMOUNT COUNT @`.
@@ -225,20 +228,31 @@ struct Frames<'a> {
     stack: Vec<LocationId>,
     depth: usize,
     unnamed: usize,
+    odd: OddLines,
     /// The last line, when the input ends in it.
     cut: Option<usize>,
 }
 
 impl<'a> Frames<'a> {
-    /// Reads the table; lines that are no entries are passed over, of equal ids the last counts.
-    fn read(lines: Lines<'a>, limits: &Limits) -> Frames<'a> {
+    /// Reads the table; lines that are no entries are counted, of equal ids the last counts.
+    fn read(lines: impl Iterator<Item = Line<'a>>, limits: &Limits) -> Frames<'a> {
         let (named, known) = (HashMap::default(), HashMap::default());
-        let mut frames = Frames { named, known, stack: Vec::new(), depth: limits.depth, unnamed: 0, cut: None };
+        let mut frames = Frames {
+            named,
+            known,
+            stack: Vec::new(),
+            depth: limits.depth,
+            unnamed: 0,
+            odd: OddLines::default(),
+            cut: None,
+        };
         for line in lines {
             let mut cursor = Cursor::new(line.text);
             if let Some(id) = cursor.address().filter(|_| matches!(cursor.rest.first(), Some(b' ' | b'\t'))) {
                 frames.named.insert(id, cursor.rest.trim_ascii());
                 frames.cut = line.is_cut.then_some(line.number);
+            } else if !line.is_blank_or_comment() && !line.is_cut {
+                frames.odd.note(&line);
             }
         }
         frames

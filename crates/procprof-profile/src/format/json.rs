@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use super::left_out::LeftOut;
 use crate::text::{Lines, OddLines};
 use crate::{Error, Place, Result};
 
@@ -109,6 +110,23 @@ impl<'a> Json<'a> {
             each(self)?;
         }
         Ok(())
+    }
+
+    /// Reads an array of records; those that `each` cannot read are left out and counted.
+    pub(super) fn records(
+        &mut self,
+        left_out: &mut LeftOut,
+        mut each: impl FnMut(&mut Json<'a>) -> Result<()>,
+    ) -> Result<()> {
+        self.array(|json| {
+            let record = *json;
+            let read = each(json);
+            if left_out.keep(read)?.is_none() {
+                *json = record;
+                json.skip()?;
+            }
+            Ok(())
+        })
     }
 
     /// Begins an array whose elements are read one by one.
@@ -304,6 +322,39 @@ impl Elements {
         let is_empty = json.peek() == Some(b']');
         json.at += usize::from(is_empty);
         Ok(!is_empty)
+    }
+}
+
+/// An array whose elements go with the records of another.
+#[derive(Debug)]
+pub(super) struct Column<'a> {
+    json: Json<'a>,
+    elements: Option<Elements>,
+}
+
+impl<'a> Column<'a> {
+    /// The array at this place.
+    pub(super) fn new(mut json: Json<'a>) -> Result<Column<'a>> {
+        let elements = json.elements()?;
+        Ok(Column { json, elements: Some(elements) })
+    }
+
+    /// The next element; `None` if there are no more.
+    pub(super) fn next(&mut self) -> Result<Option<Json<'a>>> {
+        let Some(elements) = &mut self.elements else { return Ok(None) };
+        if !elements.next(&mut self.json)? {
+            self.elements = None;
+            return Ok(None);
+        }
+        self.json.later().map(Some)
+    }
+
+    /// Counts elements that are left as records that are left out.
+    pub(super) fn end(mut self, what: &str, left_out: &mut LeftOut) -> Result<()> {
+        while let Some(json) = self.next()? {
+            left_out.add(1, json.wrong(what));
+        }
+        Ok(())
     }
 }
 

@@ -29,6 +29,7 @@ pub mod java;
 pub mod jemalloc;
 pub mod jfr;
 mod json;
+mod left_out;
 pub mod legacy_frames;
 pub mod mojo;
 mod named_frames;

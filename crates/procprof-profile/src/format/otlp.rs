@@ -25,6 +25,7 @@
 
 use std::borrow::Cow;
 
+use super::left_out::LeftOut;
 use super::{Detect, Event, Format, Limits, events, json};
 use crate::{Error, Profile, Result};
 
@@ -76,8 +77,10 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Vec<Event>> {
     // A message may begin with the bytes of a line break and a brace.
     let is_text = bytes.trim_ascii_start().first() == Some(&b'{') && binary::detect(bytes) != Detect::Yes;
-    let messages = if is_text { text::read(bytes, warnings)? } else { binary::read_all(bytes)? };
-    let events = build::build(&messages, bytes.len(), limits)?;
+    let mut left_out = LeftOut::default();
+    let messages = if is_text { text::read(bytes, &mut left_out, warnings)? } else { binary::read_all(bytes)? };
+    let events = build::build(&messages, bytes.len(), limits, &mut left_out)?;
+    left_out.end(NAME, events.iter().all(|event| event.profile.sample_count() == 0), warnings)?;
     if events.is_empty() { Err(Error::invalid("OpenTelemetry data without any profile")) } else { Ok(events) }
 }
 

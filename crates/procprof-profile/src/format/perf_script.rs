@@ -165,6 +165,8 @@ struct Reader {
     ends: Vec<usize>,
     lost: u64,
     odd: OddLines,
+    /// Whether the stack is left out, up to the next empty line or sample.
+    is_broken: bool,
 }
 
 impl Reader {
@@ -176,6 +178,9 @@ impl Reader {
             return Ok(());
         }
         if is_frame(line) {
+            if self.is_broken {
+                return Ok(());
+            }
             if self.ends.len() >= self.limits.depth {
                 return Err(Error::TooLarge {
                     format: NAME,
@@ -198,7 +203,11 @@ impl Reader {
                 self.end_sample()?;
                 self.header = Some(line.to_owned());
             }
-            None => self.odd.add(number, line.chars().take(60).collect()),
+            None => {
+                self.odd.add(number, line.chars().take(60).collect());
+                // What follows may be the stack of a sample whose line is broken.
+                self.is_broken |= self.header.is_none() && self.ends.is_empty();
+            }
         }
         Ok(())
     }
@@ -209,6 +218,7 @@ impl Reader {
     }
 
     fn end_sample(&mut self) -> Result<()> {
+        self.is_broken = false;
         let text = self.header.take();
         if text.is_none() && self.ends.is_empty() {
             return Ok(());

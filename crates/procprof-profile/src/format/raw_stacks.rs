@@ -6,7 +6,7 @@ use foldhash::HashMap;
 
 use super::Limits;
 use super::legacy_frames::LegacyFrames;
-use crate::text::{Cursor, Line};
+use crate::text::{Cursor, Line, OddLines};
 use crate::{Addr, Addresses, Error, Label, Location, LocationId, Profile, ProfileBuilder, Result, maps};
 
 /// Collects samples whose frames are addresses.
@@ -16,6 +16,8 @@ pub(crate) struct RawStacks {
     depth: usize,
     locations: HashMap<u64, LocationId>,
     stack: Vec<LocationId>,
+    /// Lines of the text that are left out.
+    pub(crate) odd: OddLines,
 }
 
 impl RawStacks {
@@ -30,7 +32,14 @@ impl RawStacks {
         let mut builder = ProfileBuilder::new(sample_types);
         uninteresting.set(&mut builder);
         builder.parts_mut().addresses = addresses;
-        RawStacks { builder, format, depth: limits.depth, locations: HashMap::default(), stack: Vec::new() }
+        RawStacks {
+            builder,
+            format,
+            depth: limits.depth,
+            locations: HashMap::default(),
+            stack: Vec::new(),
+            odd: OddLines::default(),
+        }
     }
 
     /// Makes room for that many samples and frames in all.
@@ -113,12 +122,17 @@ impl RawStacks {
         self.builder.sample(&self.stack, values, labels);
     }
 
-    /// Attaches the memory map and gives the profile.
+    /// Attaches the memory map, which ends the text of `lines` lines before it, warns about odd lines, and gives the
+    /// profile.
     ///
     /// # Errors
-    /// As [`ProfileBuilder::finish`].
-    pub(crate) fn finish(mut self, map: &[u8]) -> Result<Profile> {
-        maps::attach(&maps::parse(map), &mut self.builder);
+    /// The error of the first broken line if there is no sample, and those of [`ProfileBuilder::finish`].
+    pub(crate) fn finish(mut self, map: &[u8], lines: usize, warnings: &mut Vec<String>) -> Result<Profile> {
+        let mut odd = OddLines::default();
+        maps::attach(&maps::parse_counting(map, &mut odd), &mut self.builder);
+        self.odd.append(odd, lines);
+        let is_empty = self.builder.parts_mut().stack_ends.is_empty();
+        self.odd.end(self.format, is_empty, warnings)?;
         self.builder.finish()
     }
 }

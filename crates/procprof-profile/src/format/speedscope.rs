@@ -17,7 +17,8 @@
 use foldhash::HashMap;
 
 use super::call_tree::{self, CallTree, Labels, UNLABELLED};
-use super::json::{self, Json};
+use super::json::{self, Column, Json};
+use super::left_out::LeftOut;
 use super::{Detect, Event, Format, Limits, events};
 use crate::{LocationId, Nanos, Profile, Result};
 
@@ -61,8 +62,8 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
         bytes: bytes.len(),
         limits: *limits,
     };
-    let mut all = Vec::new();
-    profiles.ok_or_else(|| json.wrong("no \"profiles\""))?.array(|json| {
+    let (mut all, mut left_out) = (Vec::new(), LeftOut::default());
+    profiles.ok_or_else(|| json.wrong("no \"profiles\""))?.records(&mut left_out, |json| {
         all.push(Header::read(json)?);
         if all.len() > events::EVENTS_MAX {
             return Err(crate::Error::TooLarge {
@@ -74,16 +75,19 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
         Ok(())
     })?;
     if are_threads(&all) {
-        return file.threads(&all, warnings).map(|profile| vec![Event { name: "threads".to_owned(), profile }]);
+        let profile = file.threads(&all, &mut left_out, warnings)?;
+        left_out.end(NAME, profile.sample_count() == 0, warnings)?;
+        return Ok(vec![Event { name: "threads".to_owned(), profile }]);
     }
     let active = active.map_or(Ok(None), |mut json| json.index())?.filter(|index| *index < all.len());
     all[..active.map_or(0, |active| active + 1)].rotate_right(usize::from(active.is_some()));
     let mut events: Vec<Event> = Vec::new();
     for header in &all {
-        let profile = file.profile(header, warnings)?;
+        let profile = file.profile(header, &mut left_out, warnings)?;
         let name = events::distinct(&events, &header.name);
         events.push(Event { name, profile });
     }
+    left_out.end(NAME, events.iter().all(|event| event.profile.sample_count() == 0), warnings)?;
     Ok(events)
 }
 
@@ -203,19 +207,19 @@ impl File<'_> {
         Reader { file: self, tree, locations: HashMap::default() }
     }
 
-    fn profile(&self, header: &Header<'_>, warnings: &mut Vec<String>) -> Result<Profile> {
+    fn profile(&self, header: &Header<'_>, left_out: &mut LeftOut, warnings: &mut Vec<String>) -> Result<Profile> {
         let mut reader = self.tree(header);
-        reader.read(header, UNLABELLED, warnings)?;
+        reader.read(header, UNLABELLED, left_out, warnings)?;
         reader.tree.builder.time(Nanos(0), header.duration());
         reader.tree.finish()
     }
 
-    fn threads(&self, all: &[Header<'_>], warnings: &mut Vec<String>) -> Result<Profile> {
+    fn threads(&self, all: &[Header<'_>], left_out: &mut LeftOut, warnings: &mut Vec<String>) -> Result<Profile> {
         let mut reader = self.tree(&all[0]);
         for header in all {
             let label = reader.tree.builder.text_label("thread", &header.name);
             let labels = reader.tree.labels(&[label]);
-            reader.read(header, labels, warnings)?;
+            reader.read(header, labels, left_out, warnings)?;
         }
         let longest = all.iter().map(Header::duration).max().unwrap_or_default();
         reader.tree.builder.time(Nanos(0), longest);
@@ -231,30 +235,41 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, header: &Header<'_>, labels: Labels, warnings: &mut Vec<String>) -> Result<()> {
+    fn read(
+        &mut self,
+        header: &Header<'_>,
+        labels: Labels,
+        left_out: &mut LeftOut,
+        warnings: &mut Vec<String>,
+    ) -> Result<()> {
         match &header.body {
-            Body::Sampled { samples, weights } => self.read_samples(*samples, *weights, header.unit, labels),
-            Body::Evented(events) => self.read_events(*events, header, labels, warnings),
+            Body::Sampled { samples, weights } => self.read_samples(*samples, *weights, header.unit, labels, left_out),
+            Body::Evented(events) => self.read_events(*events, header, labels, left_out, warnings),
         }
     }
 
-    fn read_samples(&mut self, mut samples: Json<'_>, mut weights: Json<'_>, unit: Unit, labels: Labels) -> Result<()> {
-        let mut each_weight = weights.elements()?;
-        samples.array(|json| {
+    fn read_samples(
+        &mut self,
+        mut samples: Json<'_>,
+        weights: Json<'_>,
+        unit: Unit,
+        labels: Labels,
+        left_out: &mut LeftOut,
+    ) -> Result<()> {
+        let mut weights = Column::new(weights)?;
+        samples.records(left_out, |json| {
+            let weight = weights.next()?;
             let mut node = call_tree::ROOT;
             json.array(|json| {
                 let frame = self.frame(json)?;
                 node = self.tree.child(node, frame)?;
                 Ok(())
             })?;
-            if !each_weight.next(&mut weights)? {
-                return Err(weights.wrong("fewer weights than samples"));
-            }
-            let weight = unit.value(weights.number()?);
-            self.tree.add(node, labels, &[weight]);
+            let Some(mut weight) = weight else { return Err(json.wrong("a sample without a weight")) };
+            self.tree.add(node, labels, &[unit.value(weight.number()?)]);
             Ok(())
         })?;
-        if each_weight.next(&mut weights)? { Err(weights.wrong("more weights than samples")) } else { Ok(()) }
+        weights.end("a weight without a sample", left_out)
     }
 
     /// Reads calls that begin and end; what passes between two of them is of the stack that is open.
@@ -263,10 +278,11 @@ impl Reader<'_> {
         mut json: Json<'_>,
         header: &Header<'_>,
         labels: Labels,
+        left_out: &mut LeftOut,
         warnings: &mut Vec<String>,
     ) -> Result<()> {
         let (mut open, mut last) = (vec![(call_tree::ROOT, LocationId(0))], header.unit.value(header.start));
-        json.array(|json| {
+        json.records(left_out, |json| {
             let [kind, frame, at] = json.fields(["type", "frame", "at"])?;
             let (Some(mut kind), Some(mut frame), Some(mut at)) = (kind, frame, at) else {
                 return Err(json.wrong("an event without \"type\", \"frame\" or \"at\""));
@@ -276,15 +292,19 @@ impl Reader<'_> {
             if now < last {
                 return Err(at.wrong("an event before the one that it stands behind"));
             }
+            let inner = match &*kind {
+                "O" => Some((self.tree.child(node, frame)?, frame)),
+                "C" if node != call_tree::ROOT && innermost == frame => None,
+                "C" => return Err(at.wrong("the end of a frame that is not the innermost")),
+                other => return Err(json.wrong(format!("an event of the type {other:?}: expected \"O\" or \"C\""))),
+            };
             if node != call_tree::ROOT && now > last {
                 self.tree.add(node, labels, &[now.saturating_sub(last)]);
             }
             last = now;
-            match &*kind {
-                "O" => open.push((self.tree.child(node, frame)?, frame)),
-                "C" if node != call_tree::ROOT && innermost == frame => drop(open.pop()),
-                "C" => return Err(at.wrong("the end of a frame that is not the innermost")),
-                other => return Err(json.wrong(format!("an event of the type {other:?}: expected \"O\" or \"C\""))),
+            match inner {
+                Some(inner) => open.push(inner),
+                None => drop(open.pop()),
             }
             Ok(())
         })?;

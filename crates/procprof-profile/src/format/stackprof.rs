@@ -13,7 +13,8 @@
 use foldhash::HashMap;
 
 use super::call_tree::{self, CallTree, UNLABELLED};
-use super::json::{self, Json};
+use super::json::{self, Json, Kind};
+use super::left_out::LeftOut;
 use super::{Detect, Format, Limits};
 use crate::{LocationId, Profile, Result};
 
@@ -56,59 +57,90 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let Some(mut frames) = frames else { return Err(json.wrong("no \"frames\"")) };
     let mut known: HashMap<i64, LocationId> = HashMap::default();
     let has_raw = raw.is_some();
+    let mut left_out = LeftOut::default();
     frames.object(|json, id| {
-        let number = id.parse().map_err(|_| json.wrong(format!("the frame {id:?}: expected a number")))?;
         let mut frame = json.later()?;
-        let location = tree.read_frame(&mut frame.clone(), ["name", "file", "line", ""])?;
-        known.insert(number, location);
-        if !has_raw && let [Some(mut samples)] = frame.fields(["samples"])? {
-            let node = tree.child(call_tree::ROOT, location)?;
-            add(&mut tree, node, samples.integer()?);
-        }
-        Ok(())
+        let read = (|| {
+            let number = id.parse().map_err(|_| json.wrong(format!("the frame {id:?}: expected a number")))?;
+            let location = tree.read_frame(&mut frame.clone(), ["name", "file", "line", ""])?;
+            known.insert(number, location);
+            if !has_raw && let [Some(mut samples)] = frame.fields(["samples"])? {
+                let node = tree.child(call_tree::ROOT, location)?;
+                add(&mut tree, node, samples.integer()?);
+            }
+            Ok(())
+        })();
+        left_out.keep(read).map(drop)
     })?;
     match raw {
-        Some(raw) => read_raw(raw, &known, &mut tree, &mut add)?,
+        Some(raw) => read_raw(raw, &known, &mut tree, &mut left_out, &mut add)?,
         None => warnings.push(format!("{NAME}: recorded without \"raw\", so that it has functions but no stacks")),
     }
     let missed = missed.map_or(Ok(0), |mut missed| missed.integer())?;
     if missed > 0 {
         warnings.push(format!("{NAME}: {missed} samples were missed"));
     }
-    tree.finish()
+    let profile = tree.finish()?;
+    left_out.end(NAME, profile.sample_count() == 0, warnings)?;
+    Ok(profile)
 }
 
 fn read_raw(
     mut json: Json<'_>,
     known: &HashMap<i64, LocationId>,
     tree: &mut CallTree,
+    left_out: &mut LeftOut,
     add: &mut impl FnMut(&mut CallTree, call_tree::NodeId, i64),
 ) -> Result<()> {
     // How many frames of the stack are to come; `None` before its length.
-    let (mut left, mut node) = (None, call_tree::ROOT);
+    // The node is `None` in a stack that is left out.
+    let (mut left, mut node) = (None, Some(call_tree::ROOT));
     json.array(|json| {
-        let number = json.integer()?;
-        left = match left {
-            None if number < 0 => return Err(json.wrong("a stack of less than no frame")),
-            None => {
-                node = call_tree::ROOT;
-                Some(number)
-            }
-            Some(0) => {
-                add(tree, node, number);
+        let number = match json.kind()? {
+            Kind::Number => Some(json.integer()?),
+            _ => {
+                json.skip()?;
                 None
             }
-            Some(left) => {
-                let frame = known
-                    .get(&number)
-                    .ok_or_else(|| json.wrong(format!("a stack with the frame {number}, which does not exist")))?;
-                node = tree.child(node, *frame)?;
+        };
+        left = match (left, number) {
+            (None, None | Some(..0)) => {
+                left_out.add(1, json.wrong("expected the length of a stack"));
+                None
+            }
+            (None, Some(length)) => {
+                node = Some(call_tree::ROOT);
+                Some(length)
+            }
+            (Some(0), number) => {
+                match (node, number) {
+                    (Some(node), Some(number)) => add(tree, node, number),
+                    (Some(_), None) => left_out.add(1, json.wrong("expected the count of a stack")),
+                    (None, _) => {}
+                }
+                None
+            }
+            (Some(left), number) => {
+                let frame = number.and_then(|number| known.get(&number));
+                node = match (node, frame) {
+                    (Some(node), Some(frame)) => Some(tree.child(node, *frame)?),
+                    (Some(_), None) => {
+                        let frame =
+                            number.map_or("no number".to_owned(), |number| format!("{number}, which does not exist"));
+                        left_out.add(1, json.wrong(format!("a stack with the frame {frame}")));
+                        None
+                    }
+                    (None, _) => None,
+                };
                 Some(left - 1)
             }
         };
         Ok(())
     })?;
-    if left.is_some() { Err(json.wrong("a stack that is cut off")) } else { Ok(()) }
+    if left.is_some() {
+        left_out.add(1, json.wrong("a stack that is cut off"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -156,7 +188,7 @@ mod tests {
         };
         assert_eq!(decoded(text("1,7,5,0,2").as_bytes()).warnings, ["stackprof: 3 samples were missed"]);
         for (raw, expected) in
-            [("1,8,1", "the frame 8, which does not exist"), ("-1", "less than no frame"), ("2,7", "cut off")]
+            [("1,8,1", "the frame 8, which does not exist"), ("-1", "the length of a stack"), ("2,7", "cut off")]
         {
             let error = error(text(raw).as_bytes());
             assert!(error.starts_with("stackprof: offset ") && error.contains(expected), "{error}");

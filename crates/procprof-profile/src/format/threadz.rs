@@ -51,13 +51,14 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
             map = lines.behind_map_heading(&line);
             break;
         }
-        dump.read(&line)?;
+        let read = dump.read(&line);
+        dump.stacks.odd.keep(&line, read)?;
     }
     dump.end_thread()?;
     if dump.repeated > 0 {
         warnings.push(format!("{NAME}: removed a second frame that repeats the leaf in {} stacks", dump.repeated));
     }
-    dump.stacks.finish(map)
+    dump.stacks.finish(map, lines.number(), warnings)
 }
 
 struct Dump {
@@ -96,6 +97,9 @@ impl Dump {
 
     fn read_addresses(&mut self, line: &Line<'_>) -> Result<()> {
         let mut rest = line.text;
+        if memmem::find(rest, b"0x").is_none() {
+            return Err(line.error(NAME, "addresses"));
+        }
         while let Some(at) = memmem::find(rest, b"0x") {
             let mut cursor = Cursor::new(&rest[at..]);
             match cursor.address() {

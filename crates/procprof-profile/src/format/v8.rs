@@ -44,10 +44,12 @@ impl Nodes {
         };
         let id = id.integer()?;
         let hits = hits.map_or(Ok(0), |mut hits| hits.integer())?;
-        let place = self.push(read_frame(&mut frame, tree)?, None, hits);
-        if self.places.insert(id, place).is_some() {
+        let frame = read_frame(&mut frame, tree)?;
+        if self.places.contains_key(&id) {
             return Err(json.wrong(format!("a second node {id}")));
         }
+        let place = self.push(frame, None, hits);
+        self.places.insert(id, place);
         if let Some(mut children) = children {
             children.array(|json| {
                 self.children.push((place, json.integer()?));

@@ -32,6 +32,11 @@ pub(super) struct Graph {
 }
 
 impl Graph {
+    /// Whether it has no costs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.functions.iter().all(|function| function.own.is_empty() && function.calls.is_empty())
+    }
+
     /// The number of a text.
     pub(super) fn text(&mut self, text: &str) -> Result<StringId> {
         self.index.intern(&mut self.strings, text).ok_or_else(|| Error::invalid("more than 4 GiB of strings"))

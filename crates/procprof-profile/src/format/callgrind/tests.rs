@@ -1,6 +1,6 @@
 use super::*;
 use crate::LocationId;
-use crate::format::fixtures::{check, decoded, error};
+use crate::format::fixtures::{check, complaint, decoded};
 
 /// The costs of a function itself, and with all below, of one event.
 fn costs(profile: &Profile, name: &str, event: usize) -> (i64, i64) {
@@ -45,13 +45,13 @@ fn calls_in_a_circle_end() {
 #[test]
 fn what_is_wrong_is_an_error_with_its_line() {
     for (text, expected) in [
-        ("events: Ir\nfn=(7)\n", "line 2: expected a number that has a name"),
+        ("events: Ir\nfn=(7)\n1 2\n", "line 2: numbers without a name are used 1 times, the first (7)"),
         ("events: Ir\n1 2\n", "line 2: expected \"fn=\" before costs"),
         ("events: Ir\nfn=a\n1 2 3\n", "line 3: expected positions and as many costs as events"),
         ("events: Ir\nfn=a\ncalls=1 2\n", "line 3: expected \"cfn=\" before \"calls=\""),
         ("events: Ir\nnonsense\n", "line 2: expected costs, a name, or a line of the header"),
     ] {
-        let error = error(text.as_bytes());
-        assert!(error.contains(expected), "{error}");
+        let complaint = complaint(text.as_bytes());
+        assert!(complaint.contains(expected), "{complaint}");
     }
 }

@@ -3,6 +3,8 @@
 use foldhash::HashMap;
 
 use super::{CallTree, Json, Kind, NodeId, Profile, Result, Threads};
+use crate::format::json::Column;
+use crate::format::left_out::LeftOut;
 use crate::format::v8::Nodes;
 
 /// A profile under construction.
@@ -13,6 +15,7 @@ struct Recording {
     /// Samples of nodes and the nanoseconds since the one before.
     samples: Vec<(u32, i64)>,
     last: Option<NodeId>,
+    left_out: LeftOut,
 }
 
 /// All profiles of a trace.
@@ -46,7 +49,7 @@ impl Samples {
         let Some(mut profile) = profile.filter(|profile| profile.kind() == Ok(Kind::Object)) else { return Ok(()) };
         let [nodes, samples, inner_deltas] = profile.fields(["nodes", "samples", "timeDeltas"])?;
         if let Some(mut nodes) = nodes {
-            nodes.array(|json| recording.nodes.read(json, &mut self.tree))?;
+            nodes.records(&mut recording.left_out, |json| recording.nodes.read(json, &mut self.tree))?;
             recording.nodes.link();
         }
         if let (Some(samples), Some(deltas)) = (samples, deltas.or(inner_deltas)) {
@@ -55,8 +58,9 @@ impl Samples {
         Ok(())
     }
 
-    pub(super) fn finish(mut self, threads: &Threads) -> Result<Profile> {
+    pub(super) fn finish(mut self, threads: &Threads, left_out: &mut LeftOut) -> Result<Profile> {
         for recording in &mut self.all {
+            left_out.append(std::mem::take(&mut recording.left_out));
             let labels = threads.labels(recording.thread, &mut self.tree);
             for (node, delta) in std::mem::take(&mut recording.samples) {
                 let stack = recording.nodes.stack(node, &mut self.tree)?;
@@ -71,20 +75,20 @@ impl Samples {
 }
 
 impl Recording {
-    fn read_samples(&mut self, mut samples: Json<'_>, mut deltas: Json<'_>) -> Result<()> {
-        let mut each_delta = deltas.elements()?;
-        samples.array(|json| {
+    fn read_samples(&mut self, mut samples: Json<'_>, deltas: Json<'_>) -> Result<()> {
+        let mut deltas = Column::new(deltas)?;
+        samples.records(&mut self.left_out, |json| {
+            let delta = deltas.next()?;
             let id = json.integer()?;
+            let Some(mut delta) = delta else { return Err(json.wrong("a sample without a time")) };
             let node = self
                 .nodes
                 .find(id)
                 .ok_or_else(|| json.wrong(format!("a sample of the node {id}, which no chunk so far has")))?;
-            if !each_delta.next(&mut deltas)? {
-                return Err(deltas.wrong("fewer \"timeDeltas\" than \"samples\""));
-            }
-            self.samples.push((node, (deltas.number()? * 1e3).round() as i64));
+            self.samples.push((node, (delta.number()? * 1e3).round() as i64));
             Ok(())
-        })
+        })?;
+        deltas.end("a time without a sample", &mut self.left_out)
     }
 }
 

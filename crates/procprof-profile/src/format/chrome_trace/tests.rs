@@ -87,3 +87,40 @@ fn events_without_calls_are_an_error() {
         "{error}"
     );
 }
+
+#[test]
+fn odd_elements_are_left_out() {
+    let trace = |events: &str| format!(r#"{{"traceEvents":[{events}]}}"#);
+    let call = r#"{"name":"f","ph":"X","pid":1,"tid":1,"ts":0,"dur":2}"#;
+    let node = r#"{"id":1,"callFrame":{"functionName":"main"}}"#;
+    let chunk = |id: &str, data: &str| {
+        format!(r#"{{"ph":"P","name":"ProfileChunk","id":"{id}","pid":1,"tid":1,"args":{{"data":{data}}}}}"#)
+    };
+    let orphan = chunk("0x3", r#"{"cpuProfile":{"samples":[8,8]},"timeDeltas":[1,1]}"#);
+    let whole = chunk("0x4", &format!(r#"{{"cpuProfile":{{"nodes":[{node}],"samples":[1,1]}},"timeDeltas":[1,2]}}"#));
+    for (events, total, expected) in [
+        (format!("{orphan},{whole}"), 2, "left out 2 records that cannot be read, the first: offset "),
+        (format!("{call},{orphan}"), 2000, "a sample of the node 8, which no chunk so far has"),
+        (format!("7,{call}"), 2000, "left out 1 record that cannot be read, the first: offset 16: expected an object"),
+        (format!(r#"{call},{{"ph":"?"}}"#), 2000, "an event of the phase \"?\""),
+    ] {
+        let decoded = decoded(trace(&events).as_bytes());
+        assert_eq!((decoded.profile.total(0), decoded.warnings.len()), (total, 1), "{:?}", decoded.warnings);
+        assert!(decoded.warnings[0].contains(expected), "{:?}", decoded.warnings);
+    }
+    assert!(error(trace(&orphan).as_bytes()).contains("a sample of the node 8"));
+}
+
+#[test]
+fn samples_beside_the_events_name_frames() {
+    let text = r#"{"traceEvents":[{"name":"thread_name","ph":"M","pid":7,"tid":"3","args":{"name":"js"}}],
+        "samples":[{"ts":"1000","pid":7,"tid":"3","weight":"1","sf":1},{"ts":"3000","pid":7,"tid":"3","sf":2},
+            {"ts":"6000","pid":7,"tid":"3","sf":9},{"ts":"7000","pid":7,"tid":"3","sf":2}],
+        "stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1,"line":"3","column":"2","funcLine":"1"}}}"#;
+    let decoded = decoded(text.as_bytes());
+    let profile = &decoded.profile;
+    let samples: Vec<_> = profile.samples().map(|sample| (sample.stack.len(), sample.values.to_vec())).collect();
+    assert_eq!(samples, [(1, vec![1, 2_000_000]), (2, vec![2, 4_000_000])]);
+    assert_eq!(profile.sample(0).labels.len(), 3);
+    assert_eq!(decoded.warnings, ["chrome-trace: left out 1 record that cannot be read, the first: no frame \"9\""]);
+}

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::format::fixtures::{check, decoded, error};
+use crate::format::fixtures::{check, complaint, decoded, error};
 
 #[test]
 fn the_fixture_decodes() {
@@ -70,7 +70,7 @@ fn what_other_tools_write_is_read() {
     assert_eq!(read(b"\xfe\xff\0m\0;\0a\0 \x001\0\n"), plain(1, ""));
     assert_eq!(
         read(b"main;a 10\nsome garbage\nmain;b 2\n"),
-        plain(12, "collapsed: line 2 and perhaps others have no number behind a stack and are left out")
+        plain(12, "collapsed: line 2: passed over 1 line not understood, the first \"some garbage\"")
     );
     assert_eq!(
         read(b"main;a 10.5\nmain;b 2\n"),
@@ -94,8 +94,10 @@ fn addresses_stand_for_missing_names() {
 
 #[test]
 fn errors_name_the_line() {
-    let large = "collapsed: line 2: expected a number below 9223372036854775808, found \"c;d 99999999999999999999\"";
-    assert_eq!(error(b"a;b 1\nc;d 99999999999999999999\n"), large);
+    let large = "collapsed: line 1: expected a number below 9223372036854775808, found \"c;d 99999999999999999999\"";
+    assert_eq!(error(b"c;d 99999999999999999999\n"), large);
+    let one = "collapsed: line 2: passed over 1 line not understood, the first \"c;d 99999999999999999999\"";
+    assert_eq!(complaint(b"a;b 1\nc;d 99999999999999999999\n"), one);
     let error = decode(b"a;b 1\nc;d\n", &Limits::default(), &mut Vec::new()).unwrap_err();
     assert_eq!(error.to_string(), "collapsed: line 2: expected a stack, a blank and a number, found \"c;d\"");
     let error = decode(b"a;b 1\nc;d", &Limits::default(), &mut Vec::new()).unwrap_err();

@@ -21,7 +21,6 @@ pub struct Dump {
     pending: Option<usize>,
     names: HashMap<i64, String>,
     has_allocations: bool,
-    odd: OddLines,
     /// By reader: the locations of its addresses.
     ids: Vec<Vec<LocationId>>,
 }
@@ -75,9 +74,9 @@ impl Dump {
         stacks.builder.period("space", "bytes", rate);
         stacks.builder.default_sample_type("inuse_space");
         stacks.builder.parts_mut().sampling = if rate > 1 { Sampling::Poisson(rate) } else { Sampling::Exact };
-        let (names, odd, ids) = (HashMap::default(), OddLines::default(), Vec::new());
+        let (names, ids) = (HashMap::default(), Vec::new());
         let depth = limits.depth;
-        Ok(Dump { stacks, wanted, depth, len, lines: 0, pending: None, names, has_allocations: false, odd, ids })
+        Ok(Dump { stacks, wanted, depth, len, lines: 0, pending: None, names, has_allocations: false, ids })
     }
 
     /// The earliest start of a piece at or behind `from`.
@@ -107,7 +106,7 @@ impl Dump {
         ids.extend(piece.addresses.iter().map(|address| self.stacks.location(*address)));
         self.names.extend(piece.names);
         if let (Some(_), Some(first)) = (self.pending, piece.first) {
-            self.odd.add(self.lines + 1, first);
+            self.stacks.odd.add(self.lines + 1, first);
         }
         for (stack, owner, Counts { inuse, allocated }) in &piece.counts {
             let stack = *stack as usize;
@@ -129,7 +128,7 @@ impl Dump {
         if piece.lines > 0 {
             self.pending = piece.pending.map(|line| line + self.lines);
         }
-        self.odd.append(piece.odd, self.lines);
+        self.stacks.odd.append(piece.odd, self.lines);
         self.lines += piece.lines;
         Ok(piece.map)
     }
@@ -168,13 +167,12 @@ impl Dump {
             }
             (_, Some(_)) => {}
         }
-        self.odd.warn(NAME, warnings);
         if !self.has_allocations {
             self.stacks
                 .builder
                 .comment("alloc_objects and alloc_space are 0: jemalloc kept no totals (prof_accum:false)");
         }
-        self.stacks.finish(map.unwrap_or_default())
+        self.stacks.finish(map.unwrap_or_default(), self.lines, warnings)
     }
 }
 
@@ -186,7 +184,7 @@ impl PieceReader {
     /// limit.
     pub fn read(&mut self, text: &[u8]) -> Result<Piece> {
         let mut piece = Piece::new(self.number, text);
-        let mut in_header = !text.starts_with(b"@");
+        let (mut in_header, mut is_broken) = (!text.starts_with(b"@"), false);
         let mut lines = Lines::new(text);
         let mut stacks = StackLines::default();
         if in_header {
@@ -197,16 +195,27 @@ impl PieceReader {
             piece.lines = line.number;
             match line.text.first() {
                 None | Some(b'#') => {}
-                Some(b't') if in_header => piece.names.extend(thread_name(&line)?),
-                Some(b't') => self.read_counts(&line, &mut piece)?,
+                Some(b't') if in_header => {
+                    piece.names.extend(piece.odd.keep(&line, thread_name(&line))?.flatten());
+                }
+                // They are those of a broken stack.
+                Some(b't') if is_broken => {}
+                Some(b't') => {
+                    let read = self.read_counts(&line, &mut piece);
+                    piece.odd.keep(&line, read)?;
+                }
                 Some(b'@') => {
                     in_header = false;
                     if piece.pending.is_some() {
                         piece.odd.note(&line);
                     }
-                    piece.frames.extend_from_slice(self.read_stack(&line, &mut stacks)?);
-                    piece.ends.push(piece.frames.len());
-                    piece.pending = Some(line.number);
+                    let stack = piece.odd.keep(&line, self.read_stack(&line, &mut stacks))?;
+                    is_broken = stack.is_none();
+                    piece.pending = stack.map(|stack| {
+                        piece.frames.extend_from_slice(stack);
+                        piece.ends.push(piece.frames.len());
+                        line.number
+                    });
                 }
                 Some(_) if is_map_heading(line.text) => {
                     piece.map = Some(text.len() - lines.rest().len());

@@ -179,8 +179,12 @@ fn pieces_give_what_the_whole_does() {
     }
     let (profile, warnings) = in_pieces(format!("{head}{stacks}{map}").as_bytes(), 20, 2, Wanted::Totals);
     assert_eq!(profile.unwrap().sample_count(), 2);
-    assert_eq!(warnings, ["jemalloc: line 9: passed over 3 lines not understood, the first \"odd\""]);
-    let (failure, _) = in_pieces(format!("{head}{stacks}@ 0x50 x\n").as_bytes(), 20, 2, Wanted::Totals);
-    let expected = "jemalloc: line 15: expected an address such as 0x4005d0, found \"@ 0x50 x\"";
+    assert_eq!(warnings, ["jemalloc: line 9: passed over 5 lines not understood, the first \"odd\""]);
+    let broken = format!("{head}{}\n", "@ 0x50 x\n t*: 1: 1\n");
+    let (profile, warnings) = in_pieces(format!("{broken}{stacks}{map}").as_bytes(), 20, 2, Wanted::Totals);
+    assert_eq!(profile.unwrap().sample_count(), 2, "the counts of a broken stack are left out with it");
+    assert_eq!(warnings, ["jemalloc: line 5: passed over 6 lines not understood, the first \"@ 0x50 x\""]);
+    let (failure, _) = in_pieces(broken.as_bytes(), 20, 2, Wanted::Totals);
+    let expected = "jemalloc: line 5: expected an address such as 0x4005d0, found \"@ 0x50 x\"";
     assert_eq!(failure.unwrap_err().to_string(), expected);
 }

@@ -4,15 +4,22 @@ use foldhash::HashMap;
 
 use super::{Data, NAME, OtlpProfile, Sample, Value, ValueType};
 use crate::format::call_tree::{self, CallTree, Labels};
+use crate::format::left_out::LeftOut;
 use crate::format::{Event, Limits, events};
 use crate::{
     Addr, Error, FileOffset, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Nanos, Result,
 };
 
-pub(super) fn build(messages: &[Data<'_>], input_bytes: usize, limits: &Limits) -> Result<Vec<Event>> {
+pub(super) fn build(
+    messages: &[Data<'_>],
+    input_bytes: usize,
+    limits: &Limits,
+    left_out: &mut LeftOut,
+) -> Result<Vec<Event>> {
     let mut groups: Vec<Group<'_, '_>> = Vec::new();
     for (data, profile) in messages.iter().flat_map(|data| data.profiles.iter().map(move |profile| (data, profile))) {
-        let types = Types::read(data, profile)?;
+        let read = Types::read(data, profile);
+        let Some(types) = left_out.keep(read)? else { continue };
         let place = match groups.iter().position(|group| group.types == types) {
             Some(place) => place,
             None if groups.len() == events::EVENTS_MAX => {
@@ -28,7 +35,7 @@ pub(super) fn build(messages: &[Data<'_>], input_bytes: usize, limits: &Limits) 
             }
         };
         groups[place].turn_to(data);
-        groups[place].add(profile)?;
+        groups[place].add(profile, left_out)?;
     }
     let mut events = Vec::new();
     for group in groups {
@@ -105,7 +112,7 @@ impl<'d, 'a> Group<'d, 'a> {
         }
     }
 
-    fn add(&mut self, profile: &OtlpProfile) -> Result<()> {
+    fn add(&mut self, profile: &OtlpProfile, left_out: &mut LeftOut) -> Result<()> {
         let (period_kind, period_unit) = named(self.data, profile.period_type)?;
         let builder = &mut self.tree.builder;
         if builder.parts_mut().period == 0 && profile.period > 0 {
@@ -115,8 +122,8 @@ impl<'d, 'a> Group<'d, 'a> {
         let first = if time == 0 || profile.time == 0 { time.max(profile.time) } else { time.min(profile.time) };
         builder.time(Nanos(first), Nanos(duration.max(profile.duration)));
         for sample in profile.samples.slice(&self.data.samples) {
-            let node = self.stack(sample.stack)?;
-            let labels = self.labels(profile, sample)?;
+            let read = self.stack(sample.stack).and_then(|node| Ok((node, self.labels(profile, sample)?)));
+            let Some((node, labels)) = left_out.keep(read)? else { continue };
             let unit_of_one = if self.types.unit == "count" { 1 } else { profile.period.max(1) };
             let value = sample.value.unwrap_or_else(|| sample.timestamps.saturating_mul(unit_of_one));
             match self.types.period {

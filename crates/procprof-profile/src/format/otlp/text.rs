@@ -7,22 +7,23 @@ use super::{
 };
 use crate::Result;
 use crate::format::json::{Json, Kind};
+use crate::format::left_out::LeftOut;
 
 /// Reads all messages, which follow each other.
-pub(super) fn read<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Result<Vec<Data<'a>>> {
+pub(super) fn read<'a>(bytes: &'a [u8], left_out: &mut LeftOut, warnings: &mut Vec<String>) -> Result<Vec<Data<'a>>> {
     let mut json = Json::new(NAME, bytes);
-    let mut messages = vec![read_message(&mut json)?];
+    let mut messages = vec![read_message(&mut json, left_out)?];
     while json.kind() == Ok(Kind::Object) {
-        messages.push(read_message(&mut json)?);
+        messages.push(read_message(&mut json, left_out)?);
     }
     json.end(warnings);
     Ok(messages)
 }
 
-fn read_message<'a>(json: &mut Json<'a>) -> Result<Data<'a>> {
+fn read_message<'a>(json: &mut Json<'a>, left_out: &mut LeftOut) -> Result<Data<'a>> {
     let mut data = Data::default();
     object(json, |json, key| match key {
-        "resourceProfiles" => json.array(|json| read_resource(&mut data, json)),
+        "resourceProfiles" => json.array(|json| read_resource(&mut data, json, left_out)),
         "dictionary" => read_dictionary(&mut data.dictionary, json),
         _ => json.skip(),
     })?;
@@ -62,7 +63,7 @@ fn integers(json: &mut Json<'_>, mut each: impl FnMut(i64)) -> Result<()> {
     })
 }
 
-fn read_resource<'a>(data: &mut Data<'a>, json: &mut Json<'a>) -> Result<()> {
+fn read_resource<'a>(data: &mut Data<'a>, json: &mut Json<'a>, left_out: &mut LeftOut) -> Result<()> {
     let (start, first) = (data.resources.len(), data.profiles.len());
     object(json, |json, key| match key {
         "resource" => object(json, |json, key| match key {
@@ -83,7 +84,7 @@ fn read_resource<'a>(data: &mut Data<'a>, json: &mut Json<'a>) -> Result<()> {
         }),
         "scopeProfiles" => json.array(|json| {
             object(json, |json, key| match key {
-                "profiles" => json.array(|json| read_profile(data, json)),
+                "profiles" => json.array(|json| read_profile(data, json, left_out)),
                 _ => json.skip(),
             })
         }),
@@ -94,14 +95,14 @@ fn read_resource<'a>(data: &mut Data<'a>, json: &mut Json<'a>) -> Result<()> {
     Ok(())
 }
 
-fn read_profile(data: &mut Data<'_>, json: &mut Json<'_>) -> Result<()> {
+fn read_profile(data: &mut Data<'_>, json: &mut Json<'_>, left_out: &mut LeftOut) -> Result<()> {
     let mut profile = OtlpProfile::default();
     let start = data.samples.len();
     object(json, |json, key| {
         match key {
             "sampleType" => profile.sample_type = read_value_type(json)?,
             // The older spelling is that of protobuf before 1.8.
-            "samples" | "sample" => json.array(|json| {
+            "samples" | "sample" => json.records(left_out, |json| {
                 let sample = read_sample(&mut data.sample_attributes, json)?;
                 data.samples.push(sample);
                 Ok(())

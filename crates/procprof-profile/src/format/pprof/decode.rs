@@ -19,9 +19,10 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
     let counts = Counts::count(bytes)?;
     let mut tables = Tables::new(&counts);
     tables.read(bytes)?;
+    let oddities = &mut tables.oddities;
     let mut decoder = Decoder {
-        functions: tables.functions.finish("function")?,
-        mappings: tables.mappings.finish("mapping")?,
+        functions: tables.functions.finish(|offset| oddities.note("functions whose id another has, left out", offset)),
+        mappings: tables.mappings.finish(|offset| oddities.note("mappings whose id another has, left out", offset)),
         locations: IdTable::Dense(0),
         strings: counts.strings,
         depth: limits.depth,
@@ -87,6 +88,11 @@ impl Oddities {
             Some(oddity) => oddity.1 += 1,
             None => self.0.push((what, 1, offset)),
         }
+    }
+
+    /// The first oddity of these kinds, and where.
+    fn first_of(&self, kinds: &[&str]) -> Option<(&'static str, usize)> {
+        self.0.iter().find(|(what, ..)| kinds.contains(what)).map(|(what, _, offset)| (*what, *offset))
     }
 
     fn warn(self, warnings: &mut Vec<String>) {

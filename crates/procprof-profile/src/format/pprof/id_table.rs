@@ -56,24 +56,28 @@ impl IdTableBuilder {
         Ok(())
     }
 
-    /// The finished table; `what` names the entries in errors.
-    pub(super) fn finish(mut self, what: &str) -> Result<IdTable, Error> {
+    /// The finished table, in which the first of equal ids counts; `repeated` is called with the offset of each other.
+    pub(super) fn finish(mut self, mut repeated: impl FnMut(usize)) -> IdTable {
         if self.sparse.is_empty() {
-            return Ok(IdTable::Dense(u64::from(self.count)));
+            return IdTable::Dense(u64::from(self.count));
         }
         self.sparse.sort_unstable_by_key(|entry| (entry.id, entry.offset));
-        if let Some(twice) = self.sparse.windows(2).find(|pair| pair[0].id == pair[1].id) {
-            return Err(malformed(twice[1].offset, format!("{what} {} is there twice", twice[1].id)));
-        }
+        self.sparse.dedup_by(|entry, before| {
+            let is_repeated = entry.id == before.id;
+            if is_repeated {
+                repeated(entry.offset);
+            }
+            is_repeated
+        });
         let largest = self.sparse.last().map_or(0, |entry| entry.id);
         if largest > 4 * self.sparse.len() as u64 {
-            return Ok(IdTable::Sorted(self.sparse.iter().map(|entry| (entry.id, entry.position)).collect()));
+            return IdTable::Sorted(self.sparse.iter().map(|entry| (entry.id, entry.position)).collect());
         }
         let mut table = vec![ABSENT; largest as usize + 1];
         for entry in &self.sparse {
             table[entry.id as usize] = entry.position;
         }
-        Ok(IdTable::Table(table))
+        IdTable::Table(table)
     }
 }
 

@@ -117,10 +117,25 @@ fn labels_as_other_writers_spell_them() {
 
 #[test]
 fn oddities_are_reported_and_survived() {
+    let twice = message(&[(1, Number(3))]);
     let line_only = message(&[(1, Number(1)), (2, Number(8)), (4, Bytes(&[16, 5]))]);
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (with(&[(4, Bytes(&line_only))]), "pprof: lines without a function, left out: 1, the first at offset"),
         (with(&[(4, Bytes(&line_only))]), "pprof: locations in a mapping that does not exist, kept without one: 1"),
+        (with(&[(4, Bytes(&[]))]), "pprof: locations with the id 0, left out: 1, the first at offset"),
+        (with(&[(5, Bytes(&[]))]), "pprof: functions with the id 0, left out: 1, the first at offset"),
+        (
+            with(&[(5, Bytes(&twice)), (5, Bytes(&twice))]),
+            "pprof: functions whose id another has, left out: 1, the first",
+        ),
+        (
+            with(&[(2, Bytes(&[10, 1, 9, 16, 5])), (2, Bytes(&[16, 5]))]),
+            "pprof: samples of a location that does not exist, left out: 1",
+        ),
+        (
+            with(&[(2, Bytes(&[])), (2, Bytes(&[16, 5]))]),
+            "pprof: samples without a value for each sample type, left out: 1",
+        ),
         (with(&[(6, Bytes(b"\xff"))]), "pprof: strings that are not UTF-8, read with replacement characters: 1"),
     ];
     for (bytes, warning) in cases {
@@ -131,12 +146,12 @@ fn oddities_are_reported_and_survived() {
 
 #[test]
 fn broken_messages_say_what_and_where() {
-    let twice = message(&[(1, Number(3))]);
     let cases: Vec<(Vec<u8>, &str)> = vec![
-        (with(&[(2, Bytes(&[10, 1, 9, 16, 5]))]), "pprof: offset 26: a sample names location 9, which does not exist"),
-        (with(&[(2, Bytes(&[]))]), "pprof: offset 24: a sample has 0 values for 1 sample types"),
-        (with(&[(4, Bytes(&[]))]), "pprof: offset 24: id 0 is reserved"),
-        (with(&[(5, Bytes(&twice)), (5, Bytes(&twice))]), "pprof: offset 28: function 3 is there twice"),
+        (
+            with(&[(2, Bytes(&[10, 1, 9, 16, 5]))]),
+            "pprof: offset 24: samples of a location that does not exist, left out",
+        ),
+        (with(&[(2, Bytes(&[]))]), "pprof: offset 24: samples without a value for each sample type, left out"),
         (with(&[(14, Number(3))]), "pprof: offset 24: names a string that does not exist"),
         (with(&[(9, Bytes(b"x"))]), "pprof: offset 24: wire type: expected a varint"),
         (message(&[(6, Bytes(b"x"))]), "pprof: offset 0: string 0 is not the empty string"),

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::format::decode_events as decode_all;
-use crate::format::fixtures::{bytes, check, decoded, error};
+use crate::format::fixtures::{bytes, check, complaint, decoded};
 use crate::{LabelValue, ProfileBuilder};
 
 /// Values by stack, root first.
@@ -73,8 +73,11 @@ fn what_is_wrong_is_an_error_with_its_place() {
     let sampled = |rest: &str| profile(&format!(r#""type":"sampled","unit":"none",{rest}"#));
     let evented = |rest: &str| profile(&format!(r#""type":"evented","unit":"none",{rest}"#));
     for (text, expected) in [
-        (sampled(r#""samples":[[0],[0]],"weights":[1]"#), "fewer weights than samples"),
-        (sampled(r#""samples":[[0]],"weights":[1,2]"#), "more weights than samples"),
+        (
+            sampled(r#""samples":[[0],[0]],"weights":[1]"#),
+            "left out 1 record that cannot be read, the first: offset 124: a sample without a weight",
+        ),
+        (sampled(r#""samples":[[0]],"weights":[1,2]"#), "a weight without a sample"),
         (sampled(r#""samples":[[1]],"weights":[1]"#), "a frame that the table of 1 has not"),
         (sampled(r#""samples":[[0]]"#), "a profile without \"weights\""),
         (evented(r#""events":[{"type":"C","frame":0,"at":1}]"#), "the end of a frame that is not the innermost"),
@@ -85,8 +88,8 @@ fn what_is_wrong_is_an_error_with_its_place() {
         (profile(r#""type":"other","unit":"none""#), "a profile of the type \"other\""),
         (profile(r#""type":"sampled","samples":[],"weights":[],"unit":"days""#), "an unknown unit \"days\""),
     ] {
-        let error = error(text.as_bytes());
-        assert!(error.starts_with("speedscope: offset ") && error.contains(expected), "{error}");
+        let complaint = complaint(text.as_bytes());
+        assert!(complaint.starts_with("speedscope: ") && complaint.contains(expected), "{complaint}");
     }
 }
 

@@ -11,6 +11,9 @@ use crate::{
     Sampling, StringId,
 };
 
+const NO_LOCATION: &str = "samples of a location that does not exist, left out";
+const WRONG_VALUES: &str = "samples without a value for each sample type, left out";
+
 /// Reads what looks up ids.
 pub(super) struct Decoder {
     pub(super) parts: Parts,
@@ -38,10 +41,15 @@ impl Decoder {
             }
             lines.clear();
             let (id, location) = self.location(&field, &mut lines)?;
+            if id == 0 {
+                self.oddities.note("locations with the id 0, left out", field.offset);
+                continue;
+            }
             ids.push(id, field.offset)?;
             self.parts.push_location(location, &lines)?;
         }
-        self.locations = ids.finish("location")?;
+        let oddities = &mut self.oddities;
+        self.locations = ids.finish(|offset| oddities.note("locations whose id another has, left out", offset));
         Ok(())
     }
 
@@ -111,8 +119,10 @@ impl Decoder {
         Ok(())
     }
 
+    /// Reads a sample; one that names what is not there is left out.
     fn sample(&mut self, field: &Field<'_>) -> Result<()> {
         let offset = field.offset;
+        let mut has_all = true;
         let stack_start = self.parts.stacks.len();
         let value_start = self.parts.values.len();
         let raw_start = self.parts.raw_values.len();
@@ -120,7 +130,7 @@ impl Decoder {
         let mut reader = field.bytes()?;
         while let Some(field) = reader.field()? {
             match field.number {
-                1 => self.stack(&field)?,
+                1 => has_all &= self.stack(&field)?,
                 2 => field.numbers(|value| self.parts.values.push(value as i64))?,
                 3 => self.label(&field)?,
                 1000 => field.numbers(|value| self.parts.raw_values.push(value as i64))?,
@@ -129,8 +139,15 @@ impl Decoder {
         }
         let width = self.parts.sample_types.len();
         let values = self.parts.values.len() - value_start;
-        if values != width {
-            return Err(malformed(offset, format!("a sample has {values} values for {width} sample types")));
+        if !has_all || values != width {
+            let what = if has_all { WRONG_VALUES } else { NO_LOCATION };
+            self.oddities.note(what, offset);
+            self.parts.stacks.truncate(stack_start);
+            self.parts.values.truncate(value_start);
+            self.parts.raw_values.truncate(raw_start);
+            self.parts.labels.truncate(label_start);
+            self.bare_labels.retain(|bare| *bare < label_start);
+            return Ok(());
         }
         if self.parts.stacks.len() - stack_start > self.depth {
             return Err(Error::TooLarge { format: NAME, what: "frames of a stack", limit: self.depth as u64 });
@@ -139,17 +156,15 @@ impl Decoder {
         self.parts.end_sample(label_start)
     }
 
-    fn stack(&mut self, field: &Field<'_>) -> Result<()> {
+    /// Reads locations of a stack; `false` if one does not exist.
+    fn stack(&mut self, field: &Field<'_>) -> Result<bool> {
         let (stacks, locations) = (&mut self.parts.stacks, &self.locations);
-        let mut missing = None;
+        let mut has_all = true;
         field.numbers(|id| match locations.get(id) {
             Some(location) => stacks.push(LocationId(location)),
-            None => missing = Some(id),
+            None => has_all = false,
         })?;
-        match missing {
-            Some(id) => Err(malformed(field.offset, format!("a sample names location {id}, which does not exist"))),
-            None => Ok(()),
-        }
+        Ok(has_all)
     }
 
     fn label(&mut self, field: &Field<'_>) -> Result<()> {
@@ -197,6 +212,11 @@ impl Decoder {
                 .push(format!("{NAME}: the measured values are not there for every sample; the estimates stand alone"));
             self.parts.raw_values.clear();
             self.parts.sampling = Sampling::Exact;
+        }
+        if self.parts.stack_ends.is_empty()
+            && let Some((what, offset)) = self.oddities.first_of(&[NO_LOCATION, WRONG_VALUES])
+        {
+            return Err(malformed(offset, what));
         }
         self.oddities.warn(warnings);
         self.parts.finish()

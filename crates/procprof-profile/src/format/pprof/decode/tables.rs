@@ -134,6 +134,10 @@ impl Tables {
                 _ => {}
             }
         }
+        if id == 0 {
+            self.oddities.note("mappings with the id 0, left out", field.offset);
+            return Ok(());
+        }
         self.mappings.push(id, field.offset)?;
         self.parts.mappings.push(mapping);
         Ok(())
@@ -152,6 +156,10 @@ impl Tables {
                 5 => function.start_line = field.int()?,
                 _ => {}
             }
+        }
+        if id == 0 {
+            self.oddities.note("functions with the id 0, left out", field.offset);
+            return Ok(());
         }
         self.functions.push(id, field.offset)?;
         self.parts.functions.push(function);
