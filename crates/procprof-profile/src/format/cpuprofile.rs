@@ -60,7 +60,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let is_nested = nodes.is_none();
     match (nodes, head) {
         (Some(mut nodes), _) => nodes.records(&mut left_out, |json| known.read(json, &mut tree))?,
-        (None, Some(mut head)) => head::read(&mut head, &mut known, &mut tree)?,
+        (None, Some(mut head)) => head::read(&mut head, &mut known, &mut tree, &mut left_out)?,
         (None, None) => return Err(json.wrong("no \"nodes\" and no \"head\"")),
     }
     known.link();

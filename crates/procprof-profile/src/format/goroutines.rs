@@ -69,6 +69,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         creator: None,
         count: 0,
         odd: OddLines::default(),
+        is_broken: false,
     };
     for (index, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         reader.read(&String::from_utf8_lossy(text.trim_ascii_end()), index + 1)?;
@@ -113,25 +114,32 @@ struct Reader {
     creator: Option<String>,
     count: usize,
     odd: OddLines,
+    /// Whether lines up to the next empty one belong to an odd line.
+    is_broken: bool,
 }
 
 impl Reader {
     fn read(&mut self, line: &str, number: usize) -> Result<()> {
         if let Some(heading) = Heading::parse(line) {
             self.end()?;
+            self.is_broken = false;
             self.heading = Some(heading);
             return Ok(());
         }
         if self.heading.is_none() {
-            if self.count > 0 && !line.is_empty() && !is_end_of_crash(line) {
+            // Text before the first goroutine is that of a crash; the lines below an odd one belong to it.
+            let is_odd = line.starts_with("goroutine ") || self.count > 0 && !line.is_empty() && !is_end_of_crash(line);
+            if is_odd && !self.is_broken {
                 self.odd.add(number, line.chars().take(60).collect());
             }
+            self.is_broken = is_odd || self.is_broken && !line.is_empty();
             return Ok(());
         }
         if line.is_empty() {
             return self.end();
         }
-        if let Some(place) = line.strip_prefix('\t') {
+        if line.starts_with(['\t', ' ']) {
+            let place = line.trim_start();
             if let Some(name) = self.function.take() {
                 self.push(&name, place)?;
             }

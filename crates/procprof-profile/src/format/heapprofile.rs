@@ -8,7 +8,7 @@
 //! Format: <https://chromedevtools.github.io/devtools-protocol/tot/HeapProfiler/#type-SamplingHeapProfile>
 
 use super::call_tree::{CallTree, UNLABELLED};
-use super::json::{self, DEPTH_MAX, Elements, Json, Members};
+use super::json::{self, DEPTH_MAX, Elements, Json, Kind, Members};
 use super::left_out::LeftOut;
 use super::v8::{self, Nodes};
 use super::{Detect, Format, Limits};
@@ -92,7 +92,11 @@ impl Reader {
                     let read = json.later()?.integer();
                     self.sizes[node as usize] = self.left_out.keep(read)?.unwrap_or(0);
                 }
-                Some("children") => innermost.children = Some(json.elements()?),
+                Some("children") if json.kind()? == Kind::Array => innermost.children = Some(json.elements()?),
+                Some("children") => {
+                    self.left_out.add(1, json.expected("an array"));
+                    json.skip()?;
+                }
                 Some(_) => json.skip()?,
                 None => drop(open.pop()),
             }

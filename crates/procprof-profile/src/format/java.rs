@@ -40,8 +40,8 @@ pub(super) const FORMAT: Format = Format {
     encode: None,
 };
 
-const HEAP: &[u8] = b"--- heapz 1 ---\n";
-const CONTENTION: &[u8] = b"--- contentionz 1 ---\n";
+const HEAP: &[u8] = b"--- heapz 1 ---";
+const CONTENTION: &[u8] = b"--- contentionz 1 ---";
 const HEAP_RATE: i64 = 512 << 10;
 const CPU_VERSION: u64 = 1;
 

@@ -269,6 +269,12 @@ impl<'a> Json<'a> {
         Ok(found)
     }
 
+    /// Whether this word is there.
+    #[cfg(test)]
+    pub(super) fn is_word(&self, word: &str) -> bool {
+        self.bytes[self.at..].starts_with(word.as_bytes())
+    }
+
     fn eat_word(&mut self, word: &[u8]) -> bool {
         let is_there = self.bytes[self.at..].starts_with(word);
         if is_there {

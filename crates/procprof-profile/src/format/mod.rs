@@ -29,6 +29,8 @@ pub mod java;
 pub mod jemalloc;
 pub mod jfr;
 mod json;
+#[cfg(test)]
+mod laws;
 mod left_out;
 pub mod legacy_frames;
 pub mod mojo;

@@ -8,6 +8,7 @@
 use super::NAME;
 use crate::format::call_tree::CallTree;
 use crate::format::json::{DEPTH_MAX, Elements, Json, Members};
+use crate::format::left_out::LeftOut;
 use crate::format::v8::{self, Nodes};
 use crate::{Error, Result};
 
@@ -28,8 +29,8 @@ struct Open {
 /// Reads the root and all below it.
 ///
 /// # Errors
-/// For a node without an id, or one whose id another has; [`Error::TooLarge`] for nodes nested too deeply.
-pub(super) fn read(json: &mut Json<'_>, nodes: &mut Nodes, tree: &mut CallTree) -> Result<()> {
+/// [`Error::Malformed`] and [`Error::Truncated`] with the place, [`Error::TooLarge`] for nodes nested too deeply.
+pub(super) fn read(json: &mut Json<'_>, nodes: &mut Nodes, tree: &mut CallTree, left_out: &mut LeftOut) -> Result<()> {
     let mut open = vec![begin(json, nodes, None)?];
     while let Some(innermost) = open.last_mut() {
         if let Some(children) = &mut innermost.children {
@@ -55,7 +56,8 @@ pub(super) fn read(json: &mut Json<'_>, nodes: &mut Nodes, tree: &mut CallTree) 
             Some(_) => json.skip()?,
             None => {
                 if let Some(done) = open.pop() {
-                    end(&done, json, nodes, tree)?;
+                    let read = end(&done, json, nodes, tree);
+                    left_out.keep(read)?;
                 }
             }
         }

@@ -57,15 +57,16 @@ fn nodes_within_each_other_are_read() {
     let without = NESTED.replace("\"timestamps\"", "\"others\"");
     let profile = decoded(without.as_bytes()).profile;
     assert_eq!((profile.total(0), flat(&profile, "(anonymous)", 0)), (3, 1), "by hits");
-    let wrong = [
+    let mut warnings = Vec::new();
+    let flat = NESTED.replace("\"head\"", "\"nodes\"");
+    let refused = decode(flat.as_bytes(), &Limits::default(), &mut warnings).unwrap_err().to_string();
+    assert!(refused.contains("expected an array"), "{refused}");
+    for (text, expected) in [
         (NESTED.replace("\"id\":3", "\"id\":2"), "a second node 2"),
         (NESTED.replace(",\"id\":3", ""), "a node without \"id\""),
-        (NESTED.replace("\"head\"", "\"nodes\""), "expected an array"),
-    ];
-    for (text, expected) in wrong {
-        let mut warnings = Vec::new();
-        let error = decode(text.as_bytes(), &Limits::default(), &mut warnings).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
+    ] {
+        let complaint = complaint(text.as_bytes());
+        assert!(complaint.contains("left out 2 records") && complaint.contains(expected), "{complaint}");
     }
     let fewer = complaint(NESTED.replace("10500010,", "").as_bytes());
     assert!(fewer.contains("left out 1 record that cannot be read"), "{fewer}");
