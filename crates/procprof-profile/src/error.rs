@@ -31,10 +31,10 @@ pub enum Error {
     #[error("empty input")]
     Empty,
     /// No format recognises the input.
-    #[error("no known profile format begins with \"{first}\"")]
+    #[error("{}", unrecognized(first.as_deref()))]
     Unrecognized {
-        /// The first bytes, escaped, at most 64.
-        first: String,
+        /// The first bytes, escaped, at most 64, if they are text.
+        first: Option<String>,
     },
     /// The caller wants no more of it.
     #[error("stopped")]
@@ -91,6 +91,13 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+}
+
+fn unrecognized(first: Option<&str>) -> String {
+    match first {
+        Some(first) => format!("no known profile format begins with \"{first}\""),
+        None => "this is binary data of no known profile format".to_owned(),
+    }
 }
 
 impl Error {

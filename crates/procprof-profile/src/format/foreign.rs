@@ -69,6 +69,74 @@ const KNOWN: &[Foreign] = &[
         is_it: |bytes| bytes.starts_with(b"\x7fELF"),
         advice: "it holds no profile; of several arguments the first may be the binary",
     },
+    Foreign {
+        name: "a recording of memray",
+        is_it: |bytes| {
+            let head = &bytes[..bytes.len().min(24)];
+            head.starts_with(b"memray\0") || head.starts_with(b"\x04\"M\x18") && contains(head, b"memray")
+        },
+        advice: "`memray transform speedscope FILE` makes a file of it that is read",
+    },
+    Foreign {
+        name: "a profile of gprof",
+        is_it: |bytes| begins(bytes, &[b"gmon\x01", b"gmon\0", b"Flat profile:", b"Call graph (explanation follows)"]),
+        advice: "it has no stacks, as text neither; `perf record -g PROGRAM` or `procprof record -- PROGRAM` records them",
+    },
+    Foreign {
+        name: "a profile of Perl's Devel::NYTProf",
+        is_it: |bytes| begins(bytes, &[b"NYTProf "]),
+        advice: "`nytprofcalls FILE >FILE.folded` makes collapsed stacks of it",
+    },
+    Foreign {
+        name: "a log of V8 (`node --prof`)",
+        is_it: |bytes| begins(bytes, &[b"v8-version,"]) || json::detect(bytes, json::Form::V8Log) == Detect::Yes,
+        advice: "`node --cpu-prof` records a .cpuprofile, which is read",
+    },
+    Foreign {
+        name: "a report of macOS' `sample` or Activity Monitor",
+        is_it: |bytes| begins(bytes, &[b"Analysis of sampling", b"Sampling process "]),
+        advice: "`stackcollapse-sample.awk FILE >FILE.folded` or `inferno-collapse-sample` makes collapsed stacks of it",
+    },
+    Foreign {
+        name: "an export of Instruments' xctrace",
+        is_it: |bytes| contains(&bytes[..bytes.len().min(1024)], b"<trace-query-result"),
+        advice: "`inferno-collapse-xctrace FILE >FILE.folded` makes collapsed stacks of it; Instruments' Deep Copy is read",
+    },
+    Foreign {
+        name: "the output of DTrace",
+        is_it: |bytes| {
+            let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            first.trim_ascii_start().starts_with(b"CPU ") && contains(first, b"FUNCTION:NAME")
+        },
+        advice: "`stackcollapse.pl FILE >FILE.folded` makes collapsed stacks of it",
+    },
+    Foreign {
+        name: "a report of Android's simpleperf",
+        is_it: |bytes| begins(bytes, &[b"SIMPLEPERF"]),
+        advice: "`report_sample.py` of the NDK makes text of perf.data that is read",
+    },
+    Foreign {
+        name: "a method trace of Android's runtime (ART)",
+        is_it: |bytes| begins(bytes, &[b"*version\n"]) || bytes.starts_with(b"SLOW") && bytes.get(5..6) == Some(&[0]),
+        advice: "Firefox's profiler (profiler.firefox.com) opens it and saves a file that is read",
+    },
+    Foreign {
+        name: "a profile of GHC",
+        is_it: |bytes| {
+            let head = &bytes[..bytes.len().min(1024)];
+            contains(head, b"Time and Allocation Profiling Report")
+                || json::detect(bytes, json::Form::Ghc) == Detect::Yes
+        },
+        advice: "`inferno-collapse-ghcprof FILE.prof >FILE.folded` makes collapsed stacks of the text that `+RTS -p` writes",
+    },
+    Foreign {
+        name: "a function trace of Xdebug",
+        is_it: |bytes| {
+            let head = &bytes[..bytes.len().min(256)];
+            begins(head, &[b"Version: ", b"TRACE START"]) && contains(head, b"TRACE START")
+        },
+        advice: "`xdebug.mode=profile` writes a cachegrind file, which is read",
+    },
     Foreign { name: "a ZIP archive", is_it: |bytes| bytes.starts_with(b"PK\x03\x04"), advice: "unpack it first" },
     Foreign {
         name: "a trace of Perfetto",
@@ -86,7 +154,19 @@ pub(super) fn known(bytes: &[u8]) -> Option<Error> {
 
 /// The error for bytes that nothing has recognised.
 pub(super) fn unrecognized(bytes: &[u8]) -> Error {
-    Error::Unrecognized { first: bytes[..bytes.len().min(64)].escape_ascii().to_string() }
+    let head = &bytes[..bytes.len().min(64)];
+    let is_control = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x1b);
+    let is_text = !head.iter().any(is_control)
+        && match std::str::from_utf8(head) {
+            Ok(_) => true,
+            // A character may be cut.
+            Err(error) => error.error_len().is_none(),
+        };
+    Error::Unrecognized { first: is_text.then(|| head.escape_ascii().to_string()) }
+}
+
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    memchr::memmem::find(bytes, text).is_some()
 }
 
 fn begins(bytes: &[u8], with: &[&[u8]]) -> bool {
@@ -140,7 +220,7 @@ mod tests {
     #[test]
     fn foreign_files_are_named_with_what_converts_them() {
         let etl = [&0x10000u32.to_le_bytes()[..], &[0; 0x44], &[2, 0, 2, 0xc0], &[0; 50]].concat();
-        let cases: [(&[u8], &str, &str); 15] = [
+        let cases: [(&[u8], &str, &str); 34] = [
             (b"2ELIFREP\0\0\0\0\0\0\0\x68", "a recording of perf in the other byte order", "perf script"),
             (b"go 1.26 trace\0\0\0\x01", "an execution trace of Go", "go tool trace -pprof"),
             (b"\x04\x08{\x0d:\x0cversionf", "Ruby's marshalled objects", "stackprof --json"),
@@ -154,8 +234,27 @@ mod tests {
             (b"\x7fELF\x02\x01\x01", "a program or library (ELF)", "the first may be the binary"),
             (b"PK\x03\x04\x14\0", "a ZIP archive", "unpack"),
             (b"\x0a\x02\x50\x01\x0a\x02\x50\x02\x0a\x02\x50\x03", "a trace of Perfetto", "traceconv json"),
-            (b"\xca\xfe\xba\xbe\0\0\0\x41", "no known profile format", "begins with"),
+            (b"\xca\xfe\xba\xbe\0\0\0\x41", "no known profile format", "binary data"),
             (b"v 12\nhello\n", "no known profile format", "begins with"),
+            (b"\x04\"M\x18\x60@\x82memray\0\x0c", "a recording of memray", "memray transform speedscope"),
+            (b"gmon\x01\0\0\0", "a profile of gprof", "perf record"),
+            (b"Flat profile:\n\nEach sample", "a profile of gprof", "perf record"),
+            (b"NYTProf 5 0\n#", "Devel::NYTProf", "nytprofcalls"),
+            (b"v8-version,11,3,244,8,-node.25,0\n", "a log of V8", "--cpu-prof"),
+            (b"{\"code\": [{\"name\":\"f\"}], \"ticks\": []}", "a log of V8", "--cpu-prof"),
+            (b"Analysis of sampling x (pid 7) every 1 millisecond\n", "macOS' `sample`", "stackcollapse-sample.awk"),
+            (b"<?xml version=\"1.0\"?>\n<trace-query-result>\n", "xctrace", "inferno-collapse-xctrace"),
+            (b"CPU     ID                    FUNCTION:NAME\n  0   7  :tick-60s\n", "DTrace", "stackcollapse.pl"),
+            (b"SIMPLEPERF\x01\0", "simpleperf", "report_sample.py"),
+            (b"*version\n3\ndata-file-overflow=false\n", "ART", "Firefox's profiler"),
+            (b"SLOW\x03\0\x20\0", "ART", "Firefox's profiler"),
+            (b"\tSun Aug  3 10:00 2025 Time and Allocation Profiling Report  (Final)\n", "GHC", "ghcprof"),
+            (b"{\"program\": \"x\", \"arguments\": [], \"rts_arguments\": [\"-pj\"]}", "GHC", "ghcprof"),
+            (b"Version: 3.2.0\nFile format: 4\nTRACE START [2026-01-01 10:00:00]\n", "Xdebug", "xdebug.mode=profile"),
+            (b"\x7f\0\x01\x02", "binary data of no known profile format", "this is"),
+            (b"\xff\xfb\x90", "binary data of no known profile format", "this is"),
+            (b"{\"hello\": 1}", "no known profile format", "hello"),
+            (b"hello\n", "no known profile format", "hello"),
         ];
         for (bytes, name, advice) in cases {
             let error = error(bytes);

@@ -19,6 +19,10 @@ pub(in crate::format) enum Form {
     Stackprof,
     /// V8's heap snapshot, which is no profile.
     HeapSnapshot,
+    /// V8's log of ticks after `--prof-process --preprocess`, which is not read.
+    V8Log,
+    /// GHC's profile, which is not read.
+    Ghc,
 }
 
 /// The form, the key, and whether its value is of that form.
@@ -43,6 +47,8 @@ const SIGNS: &[Sign] = &[
     }),
     (Form::Stackprof, "gc_samples", is_number),
     (Form::Stackprof, "missed_samples", is_number),
+    (Form::V8Log, "code", |value| value.kind() == Ok(Kind::Array)),
+    (Form::Ghc, "rts_arguments", |value| value.kind() == Ok(Kind::Array)),
     (Form::HeapSnapshot, "snapshot", |value| has_key(value, "meta")),
 ];
 
