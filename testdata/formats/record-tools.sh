@@ -1,5 +1,5 @@
 #!/bin/sh
-# Records the profiles here that other tools write, each in the folder of its format: needs gcc, perf, node, python3 with py-spy, pyinstrument,
+# Records the profiles here that other tools write, each in the folder of its format: needs gcc, perf, valgrind, a JDK, node, python3 with py-spy, pyinstrument,
 # austin-dist 3.7 and austin-python on the PATH, chromium, zstd, xz, bzip2. Run in this folder. Numbers that tests name have to be read off the new files.
 set -eu
 here=$PWD
@@ -31,6 +31,14 @@ for recording in wall memory; do
     sed -i "s#$build/#/src/#g" "$here/mojo/$recording.mojo"
     mojo2austin "$here/mojo/$recording.mojo" "$here/mojo/$recording.austin"
 done
+
+gcc -g -O1 -o heap "$here/heap.c"
+valgrind -q --tool=massif --time-unit=B --massif-out-file="$here/massif/heap.massif" ./heap
+valgrind -q --tool=dhat --dhat-out-file="$here/dhat/heap.dhat" ./heap
+java "$here/Threads.java" >ready &
+until grep -q ready ready; do sleep 0.1; done
+jstack $! >"$here/java-threads/jstack.txt"
+kill $!
 
 node --cpu-prof --cpu-prof-dir="$here/cpuprofile" --cpu-prof-name=node.cpuprofile --cpu-prof-interval 5000 calls.js 0.3
 node --heap-prof --heap-prof-dir="$here/heapprofile" --heap-prof-name=node.heapprofile --heap-prof-interval=65536 calls.js 0.8

@@ -177,6 +177,15 @@ impl<'a> Json<'a> {
             .ok_or_else(|| self.malformed(self.at - word.len(), format!("{word:?} is no number of 64 bits")))
     }
 
+    /// Reads `true` or `false`.
+    pub(super) fn boolean(&mut self) -> Result<bool> {
+        self.peek();
+        match (self.eat_word(b"true"), self.eat_word(b"false")) {
+            (false, false) => Err(self.expected("true or false")),
+            (is_true, _) => Ok(is_true),
+        }
+    }
+
     /// Reads a position in a table, `None` for `null` and negative ones.
     pub(super) fn index(&mut self) -> Result<Option<usize>> {
         if self.kind()? == Kind::Null {

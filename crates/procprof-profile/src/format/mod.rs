@@ -4,6 +4,7 @@
 //! first that says yes. "Not mine" and "mine but broken" are different answers: once a format has recognised its input,
 //! its error is the answer.
 
+pub mod bpftrace;
 mod call_tree;
 pub mod callgrind;
 pub mod chrome_trace;
@@ -11,6 +12,7 @@ pub mod collapsed;
 pub mod contention;
 pub mod cpuprofile;
 mod detect;
+pub mod dhat;
 mod events;
 pub mod firefox;
 #[cfg(test)]
@@ -33,6 +35,7 @@ mod json;
 mod laws;
 mod left_out;
 pub mod legacy_frames;
+pub mod massif;
 pub mod mojo;
 mod named_frames;
 pub mod otlp;
@@ -47,8 +50,10 @@ pub mod speedscope;
 mod stack_lines;
 pub mod stackprof;
 pub mod symbolized;
+pub mod thread_dump;
 pub mod threadz;
 mod v8;
+mod valgrind_frame;
 mod words;
 
 use std::borrow::Cow;
@@ -153,6 +158,8 @@ pub const FORMATS: &[Format] = &[
     go_count::FORMAT,
     threadz::FORMAT,
     goroutines::FORMAT,
+    thread_dump::FORMAT,
+    massif::FORMAT,
     callgrind::FORMAT,
     instruments::FORMAT,
     speedscope::FORMAT,
@@ -161,6 +168,8 @@ pub const FORMATS: &[Format] = &[
     chrome_trace::FORMAT,
     firefox::FORMAT,
     stackprof::FORMAT,
+    dhat::FORMAT,
+    bpftrace::FORMAT,
     perf_script::FORMAT,
     collapsed::FORMAT,
 ];

@@ -17,6 +17,7 @@ pub(in crate::format) enum Form {
     ChromeTrace,
     Firefox,
     Stackprof,
+    Dhat,
     /// V8's heap snapshot, which is no profile.
     HeapSnapshot,
     /// V8's log of ticks after `--prof-process --preprocess`, which is not read.
@@ -47,6 +48,7 @@ const SIGNS: &[Sign] = &[
     }),
     (Form::Stackprof, "gc_samples", is_number),
     (Form::Stackprof, "missed_samples", is_number),
+    (Form::Dhat, "dhatFileVersion", is_number),
     (Form::V8Log, "code", |value| value.kind() == Ok(Kind::Array)),
     (Form::Ghc, "rts_arguments", |value| value.kind() == Ok(Kind::Array)),
     (Form::HeapSnapshot, "snapshot", |value| has_key(value, "meta")),
