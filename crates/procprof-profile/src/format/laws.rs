@@ -191,6 +191,14 @@ const ROWS: &[Row] = &[
         stacks: &["f 1", "g 2"],
     },
     Row {
+        format: "flame-svg",
+        file: "<?xml version=\"1.0\"?>\n<svg width=\"1200\">\n<g><title>all (3 samples, 100%)</title><rect x=\"0%\" y=\"37\" width=\"100%\"/></g>\n<g><title>f (1 samples, 33.33%)</title><rect x=\"0%\" y=\"21\" width=\"33.33%\"/></g>\n§</svg>\n",
+        record: "<g><title>g (2 samples, 66.67%)</title><rect x=\"33.33%\" y=\"21\" width=\"66.67%\"/></g>\n",
+        broken: "<g><title>g (2 samples, 66.67%)</title><rect x=\"wide\" y=\"21\" width=\"66.67%\"/></g>\n",
+        unknown: "<g><title>what is this</title><rect x=\"0%\" y=\"5\" width=\"1%\"/></g>\n",
+        stacks: &["f 1", "g 2"],
+    },
+    Row {
         format: "speedscope",
         file: r#"{"shared":{"frames":[{"name":"f"},{"name":"g"}]},"profiles":[{"type":"sampled","name":"x","unit":"none","startValue":0,"endValue":3,"samples":[[0]§],"weights":[1,2]}]}"#,
         record: ",[1]",

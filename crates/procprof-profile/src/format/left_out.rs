@@ -32,6 +32,11 @@ impl LeftOut {
         self.first.get_or_insert(why);
     }
 
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Adds those of another part of the file.
     pub(super) fn append(&mut self, other: LeftOut) {
         self.count += other.count;

@@ -18,6 +18,7 @@ pub mod firefox;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod flame_html;
+pub mod flame_svg;
 mod foreign;
 pub mod go_count;
 #[cfg(test)]
@@ -148,6 +149,7 @@ pub const FORMATS: &[Format] = &[
     perf_data::FORMAT,
     mojo::FORMAT,
     flame_html::FORMAT,
+    flame_svg::FORMAT,
     java::FORMAT,
     pprof::FORMAT,
     otlp::FORMAT,
