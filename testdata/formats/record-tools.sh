@@ -25,6 +25,8 @@ py-spy record -r 50 -d 1 -f speedscope -o "$here/speedscope/py-spy.json" -- pyth
 py-spy record -r 25 -d 1 -f chrometrace -o "$here/chrome-trace/py-spy.json" -- python3 calls.py 0.6
 pyinstrument -r speedscope -o "$here/speedscope/pyinstrument.json" calls.py 0.2
 
+python3 -m cProfile -o "$here/pstats/calls.pstats" calls.py 0.2
+
 austin -i 20ms -b -o "$here/mojo/wall.mojo" python3 calls.py 1
 austin -i 5ms -m -b -o "$here/mojo/memory.mojo" python3 calls.py 1
 for recording in wall memory; do

@@ -27,7 +27,7 @@ use crate::{Error, Profile, Result, StringId};
 
 mod graph;
 
-use graph::Graph;
+pub(super) use graph::Graph;
 
 /// Name of the format.
 pub const NAME: &str = "callgrind";

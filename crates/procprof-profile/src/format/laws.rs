@@ -19,6 +19,7 @@ const EXCEPTIONS: &[(&str, &[Law], &str)] = &[
     ("perf-data", ALL, "lengths: records are found by their sizes, in a section of stated size"),
     ("mojo", ALL, "no marks: an event is as long as its kind says, and an unknown kind has no known length"),
     ("gperftools-cpu", ALL, "no marks: a sample is as many words as it says, and text is samples, too"),
+    ("pstats", ALL, "lengths: a value has no end but the one that its kind and length give"),
     ("instruments", &[Law::BlanksForTabs], "nesting: the columns and the depth of a row both lie in its blanks"),
 ];
 

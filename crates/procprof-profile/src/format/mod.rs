@@ -45,6 +45,7 @@ pub mod perf_data;
 pub mod perf_script;
 pub mod pprof;
 mod protobuf;
+pub mod pstats;
 mod raw_stacks;
 mod recognized;
 pub mod speedscope;
@@ -151,6 +152,7 @@ pub const FORMATS: &[Format] = &[
     flame_html::FORMAT,
     flame_svg::FORMAT,
     java::FORMAT,
+    pstats::FORMAT,
     pprof::FORMAT,
     otlp::FORMAT,
     jemalloc::FORMAT,

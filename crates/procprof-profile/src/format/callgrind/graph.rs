@@ -16,6 +16,8 @@ const DEPTH_MAX: usize = 200;
 struct FunctionCosts {
     /// Name, file and object.
     names: [StringId; 3],
+    /// The line it begins with; 0 if unknown.
+    start_line: i64,
     /// Its own costs, of each event.
     own: Vec<i64>,
     /// The functions it called, and what that cost of the first event.
@@ -24,37 +26,42 @@ struct FunctionCosts {
 
 /// All functions.
 #[derive(Default)]
-pub(super) struct Graph {
+pub(in crate::format) struct Graph {
     functions: Vec<FunctionCosts>,
-    known: HashMap<[StringId; 3], u32>,
+    known: HashMap<([StringId; 3], i64), u32>,
     strings: StringTable,
     index: StringIndex,
 }
 
 impl Graph {
     /// Whether it has no costs.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::format) fn is_empty(&self) -> bool {
         self.functions.iter().all(|function| function.own.is_empty() && function.calls.is_empty())
     }
 
     /// The number of a text.
-    pub(super) fn text(&mut self, text: &str) -> Result<StringId> {
+    pub(in crate::format) fn text(&mut self, text: &str) -> Result<StringId> {
         self.index.intern(&mut self.strings, text).ok_or_else(|| Error::invalid("more than 4 GiB of strings"))
     }
 
     /// The number of the function with this name, file and object.
     pub(super) fn function(&mut self, names: [StringId; 3]) -> Result<u32> {
-        if let Some(number) = self.known.get(&names) {
+        self.function_at(names, 0)
+    }
+
+    /// The number of the function with this name, file and object that begins with this line.
+    pub(in crate::format) fn function_at(&mut self, names: [StringId; 3], start_line: i64) -> Result<u32> {
+        if let Some(number) = self.known.get(&(names, start_line)) {
             return Ok(*number);
         }
         let number = crate::parts::narrow(self.functions.len(), "functions")?;
-        self.functions.push(FunctionCosts { names, ..FunctionCosts::default() });
-        self.known.insert(names, number);
+        self.functions.push(FunctionCosts { names, start_line, ..FunctionCosts::default() });
+        self.known.insert((names, start_line), number);
         Ok(number)
     }
 
     /// Adds to what a function used itself.
-    pub(super) fn add(&mut self, function: u32, costs: &[i64]) {
+    pub(in crate::format) fn add(&mut self, function: u32, costs: &[i64]) {
         let own = &mut self.functions[function as usize].own;
         own.reserve_exact(costs.len().saturating_sub(own.len()));
         own.resize(own.len().max(costs.len()), 0);
@@ -62,28 +69,40 @@ impl Graph {
     }
 
     /// Adds to what a function passed on.
-    pub(super) fn add_call(&mut self, caller: u32, callee: u32, costs: &[i64]) {
+    pub(in crate::format) fn add_call(&mut self, caller: u32, callee: u32, costs: &[i64]) {
         let cost = costs.first().copied().unwrap_or(0);
         let sum = self.functions[caller as usize].calls.entry(callee).or_default();
         *sum = sum.saturating_add(cost.max(0));
     }
 
     /// Makes stacks.
-    pub(super) fn build(mut self, events: &[String], input_bytes: usize, limits: &Limits) -> Result<Profile> {
-        self.known = HashMap::default();
+    pub(super) fn build(self, events: &[String], input_bytes: usize, limits: &Limits) -> Result<Profile> {
         let types: Vec<(&str, &str)> = events.iter().map(|event| (event.as_str(), "count")).collect();
-        let mut tree = CallTree::new(NAME, &types, input_bytes, limits);
+        self.build_as(NAME, &types, input_bytes, limits)
+    }
+
+    /// Makes stacks of costs of these types, of which there is one at least.
+    pub(in crate::format) fn build_as(
+        mut self,
+        format: &'static str,
+        types: &[(&str, &str)],
+        input_bytes: usize,
+        limits: &Limits,
+    ) -> Result<Profile> {
+        self.known = HashMap::default();
+        let mut tree = CallTree::new(format, types, input_bytes, limits);
         // The first event is what the others are computed from.
-        tree.builder.default_sample_type(&events[0]);
+        tree.builder.default_sample_type(types[0].0);
         let mut frames: Vec<LocationId> = Vec::with_capacity(self.functions.len());
         for function in &self.functions {
             let [name, file, module] = function.names.map(|id| self.strings.get(id).unwrap_or_default());
             let [file, module] = [file, module].map(|text| if text == "???" { "" } else { text });
-            frames.push(tree.frame(&Frame { name, file, module, ..Frame::default() }));
+            let start_line = function.start_line;
+            frames.push(tree.frame(&Frame { name, file, module, start_line, ..Frame::default() }));
         }
         let paths = Paths::new(&self.functions, frames, limits.depth.min(DEPTH_MAX), input_bytes / 8 + 100);
         let (paths, frames) = paths.walk(&mut tree)?;
-        let mut values = vec![0; events.len()];
+        let mut values = vec![0; types.len()];
         for (index, function) in self.functions.iter().enumerate() {
             if function.own.iter().all(|cost| *cost == 0) {
                 continue;
@@ -99,7 +118,7 @@ impl Graph {
                 }
                 tree.add(*node, UNLABELLED, &values);
             }
-            left.resize(events.len(), 0);
+            left.resize(types.len(), 0);
             tree.add(ways[0].0, UNLABELLED, &left);
         }
         tree.finish()
