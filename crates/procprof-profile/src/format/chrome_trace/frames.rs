@@ -37,12 +37,13 @@ impl FrameSamples {
             frames.extend(left_out.keep(read)?.map(|frame| (key.to_owned(), frame)));
             Ok(())
         })?;
+        let mut known = HashMap::default();
         samples.records(left_out, |json| {
             let [frame, time, pid, tid] = json.fields(["sf", "ts", "pid", "tid"])?;
             let (Some(frame), Some(time)) = (frame, time) else {
                 return Err(json.wrong("a sample without \"sf\" or \"ts\""));
             };
-            let stack = self.stack(&word(frame)?, &frames)?;
+            let stack = self.stack(&word(frame)?, &frames, &mut known)?;
             let time = (number(time)? * 1e3).round() as i64;
             let id = |json: Option<Json<'_>>| json.map_or(Ok(String::new()), word);
             let thread = threads.number(&id(pid)?, &id(tid)?);
@@ -51,20 +52,29 @@ impl FrameSamples {
         })
     }
 
-    fn stack(&mut self, innermost: &str, frames: &Frames) -> Result<NodeId> {
-        let (mut path, mut next) = (Vec::new(), Some(innermost));
+    /// The stack of a frame; that of each frame is found once.
+    fn stack(&mut self, innermost: &str, frames: &Frames, known: &mut HashMap<String, NodeId>) -> Result<NodeId> {
+        let (mut path, mut next, mut node) = (Vec::new(), Some(innermost), call_tree::ROOT);
         while let Some(key) = next {
+            if let Some(found) = known.get(key) {
+                node = *found;
+                break;
+            }
             let Some((location, parent)) = frames.get(key) else {
                 return Err(Error::invalid(format!("no frame {key:?}")));
             };
             if path.len() == frames.len() {
                 return Err(Error::invalid("frames that are each other's callers"));
             }
-            path.push(*location);
+            path.push((key, *location));
             self.tree.check_depth(path.len())?;
             next = parent.as_deref();
         }
-        path.into_iter().rev().try_fold(call_tree::ROOT, |node, frame| self.tree.child(node, frame))
+        for (key, location) in path.into_iter().rev() {
+            node = self.tree.child(node, location)?;
+            known.insert(key.to_owned(), node);
+        }
+        Ok(node)
     }
 
     pub(super) fn finish(mut self, threads: &Threads) -> Result<Profile> {
