@@ -8,8 +8,9 @@
 //! 1.20 s   80.0% <tab> 1.20 s <tab>  <tab>   hot
 //! ```
 //! Older versions have `Running Time` and `Self (ms)`, Allocations has `Bytes Used` and `Count`. What a row used itself
-//! is its `Self Weight`, else its weight less that of the rows below it. The sample type is `cpu`, `space`, or
-//! `samples` where weights have no unit of time or size.
+//! is its `Self Weight`, else its weight less that of the rows below it. The sample type is `cpu`, `space`, `cycles`
+//! (`3.00 Gc`; `Kc`, `Mc` and `Gc` are thousands of each other), or `samples` where weights have no unit. It is that of
+//! the first weight above 0; weights of other units are left out and counted.
 
 use super::call_tree::{self, CallTree, Frame, UNLABELLED};
 use super::left_out::LeftOut;
@@ -64,15 +65,19 @@ struct Row {
 }
 
 impl Row {
-    /// Reads a row, or says what is wrong with it.
-    fn read(line: &str, columns: &Columns, tree: &mut CallTree) -> std::result::Result<Row, String> {
+    /// Reads a row without its values, its weight and its own, or says what is wrong with it.
+    fn read<'a>(
+        line: &'a str,
+        columns: &Columns,
+        tree: &mut CallTree,
+    ) -> std::result::Result<(Row, Amount<'a>, Option<Amount<'a>>), String> {
         let cell = |column: usize| line.split('\t').nth(column);
         let symbol = cell(columns.symbol).ok_or("a row without a symbol name")?;
         let weight = cell(columns.weight).unwrap_or_default();
-        let (weight, _) = amount(weight).ok_or_else(|| format!("expected a weight, found {weight:?}"))?;
+        let weight = Amount::read(weight).ok_or_else(|| format!("expected a weight, found {weight:?}"))?;
         let frame = tree.frame(&Frame { name: symbol.trim(), ..Frame::default() });
-        let own = columns.own.and_then(cell).and_then(amount).map(|(own, _)| own);
-        Ok(Row { depth: symbol.len() - symbol.trim_start().len(), frame, weight, own })
+        let own = columns.own.and_then(cell).and_then(Amount::read);
+        Ok((Row { depth: symbol.len() - symbol.trim_start().len(), frame, weight: 0, own: None }, weight, own))
     }
 }
 
@@ -87,18 +92,20 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let (first, head) = lines.next().ok_or(Error::Empty)?;
     let columns = Columns::read(head.trim_end())
         .ok_or_else(|| malformed(first, "expected the names of the columns".to_owned()))?;
-    let mut lines = lines.peekable();
-    let unit = lines
-        .peek()
-        .and_then(|(_, line)| amount(line.split('\t').nth(columns.weight)?))
-        .map_or(Unit::Count, |(_, unit)| unit);
+    let lines: Vec<(usize, &str)> = lines.collect();
+    let weights = lines.iter().filter_map(|(_, line)| Amount::read(line.split('\t').nth(columns.weight)?));
+    let unit = weights.filter(|weight| weight.value != 0).map(|weight| weight.unit).next().unwrap_or(Unit::Count);
     let mut tree = CallTree::new(NAME, &[unit.sample_type()], bytes.len(), limits);
-    let (mut rows, mut left_out) = (Vec::new(), LeftOut::default());
+    let (mut rows, mut left_out, mut others) = (Vec::new(), LeftOut::default(), OtherUnits::default());
     for (number, line) in lines {
         let read = Row::read(line, &columns, &mut tree).map_err(|what| malformed(number, what));
-        rows.extend(left_out.keep(read)?);
+        let Some((mut row, weight, own)) = left_out.keep(read)? else { continue };
+        row.weight = others.value(&weight, unit, number);
+        row.own = own.map(|own| others.value(&own, unit, number));
+        rows.push(row);
     }
     left_out.end(NAME, rows.is_empty(), warnings)?;
+    others.warn(unit, warnings);
     let below = weights_below(&rows);
     let mut open = Vec::new();
     for (row, below) in rows.iter().zip(below) {
@@ -129,42 +136,92 @@ fn weights_below(rows: &[Row]) -> Vec<i64> {
     below
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    Nanoseconds,
-    Bytes,
-    Count,
+/// Weights in another unit than that of the table.
+#[derive(Default)]
+struct OtherUnits {
+    count: usize,
+    /// The line of the first.
+    first: usize,
 }
 
-impl Unit {
-    fn sample_type(self) -> (&'static str, &'static str) {
-        match self {
-            Unit::Nanoseconds => ("cpu", "nanoseconds"),
-            Unit::Bytes => ("space", "bytes"),
-            Unit::Count => ("samples", "count"),
+impl OtherUnits {
+    /// The value in that unit; 0 for one of another, which counts.
+    fn value(&mut self, amount: &Amount<'_>, unit: Unit<'_>, line: usize) -> i64 {
+        if amount.unit == unit || amount.value == 0 {
+            return amount.value;
+        }
+        self.first = if self.count == 0 { line + 1 } else { self.first };
+        self.count += 1;
+        0
+    }
+
+    fn warn(&self, unit: Unit<'_>, warnings: &mut Vec<String>) {
+        if let count @ 1.. = self.count {
+            let (_, unit) = unit.sample_type();
+            let first = self.first;
+            warnings
+                .push(format!("{NAME}: left out {count} weights in another unit than {unit}, from line {first} on"));
         }
     }
 }
 
-/// The amount in `1.50 s  100.0%` or `12.5`, as Instruments writes it.
-fn amount(cell: &str) -> Option<(i64, Unit)> {
-    let cell = cell.trim();
-    let end = cell.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(cell.len());
-    let number: f64 = cell[..end].replace(',', "").parse().ok()?;
-    let (factor, unit) = match cell[end..].split_whitespace().next().unwrap_or_default() {
-        "ns" => (1.0, Unit::Nanoseconds),
-        "µs" | "us" => (1e3, Unit::Nanoseconds),
-        "ms" | "ms," => (1e6, Unit::Nanoseconds),
-        "s" => (1e9, Unit::Nanoseconds),
-        "min" => (6e10, Unit::Nanoseconds),
-        "h" => (3.6e12, Unit::Nanoseconds),
-        "Bytes" | "B" | "bytes" => (1.0, Unit::Bytes),
-        "KB" | "KiB" => (1024.0, Unit::Bytes),
-        "MB" | "MiB" => (1024.0 * 1024.0, Unit::Bytes),
-        "GB" | "GiB" => (1024.0 * 1024.0 * 1024.0, Unit::Bytes),
-        _ => (1.0, Unit::Count),
-    };
-    Some(((number * factor).round() as i64, unit))
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit<'a> {
+    Nanoseconds,
+    Bytes,
+    Cycles,
+    Count,
+    /// As the table has it.
+    Other(&'a str),
+}
+
+impl<'a> Unit<'a> {
+    fn sample_type(self) -> (&'static str, &'a str) {
+        match self {
+            Unit::Nanoseconds => ("cpu", "nanoseconds"),
+            Unit::Bytes => ("space", "bytes"),
+            Unit::Cycles => ("cycles", "count"),
+            Unit::Count => ("samples", "count"),
+            Unit::Other(unit) => ("samples", unit),
+        }
+    }
+}
+
+/// The amount in `1.50 s  100.0%`, `2.50 Gc` or `12.5`.
+struct Amount<'a> {
+    value: i64,
+    unit: Unit<'a>,
+}
+
+impl<'a> Amount<'a> {
+    fn read(cell: &'a str) -> Option<Amount<'a>> {
+        let cell = cell.trim();
+        let end = cell.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(cell.len());
+        let number: f64 = cell[..end].replace(',', "").parse().ok()?;
+        let word = cell[end..].split_whitespace().next().unwrap_or_default().trim_end_matches(',');
+        let (factor, unit) = match word {
+            "ns" => (1.0, Unit::Nanoseconds),
+            "µs" | "μs" | "us" => (1e3, Unit::Nanoseconds),
+            "ms" => (1e6, Unit::Nanoseconds),
+            "s" => (1e9, Unit::Nanoseconds),
+            "min" => (6e10, Unit::Nanoseconds),
+            "h" => (3.6e12, Unit::Nanoseconds),
+            "Bytes" | "B" | "bytes" => (1.0, Unit::Bytes),
+            "KB" | "KiB" => (1024.0, Unit::Bytes),
+            "MB" | "MiB" => (1024.0 * 1024.0, Unit::Bytes),
+            "GB" | "GiB" => (1024.0 * 1024.0 * 1024.0, Unit::Bytes),
+            "TB" | "TiB" => (1024.0 * 1024.0 * 1024.0 * 1024.0, Unit::Bytes),
+            "c" | "cycles" => (1.0, Unit::Cycles),
+            "Kc" => (1e3, Unit::Cycles),
+            "Mc" => (1e6, Unit::Cycles),
+            "Gc" => (1e9, Unit::Cycles),
+            "Tc" => (1e12, Unit::Cycles),
+            // A share of the whole follows.
+            word if word.starts_with(|c: char| c.is_ascii_digit()) || matches!(word, "" | "%") => (1.0, Unit::Count),
+            word => (1.0, Unit::Other(word)),
+        };
+        Some(Amount { value: (number * factor).round() as i64, unit })
+    }
 }
 
 #[cfg(test)]
@@ -194,6 +251,26 @@ mod tests {
             stacks(&profile),
             [("main".to_owned(), 256), ("main;fill".to_owned(), 1024), ("main;free".to_owned(), 256)]
         );
+    }
+
+    #[test]
+    fn cycles_have_units_that_are_thousands_of_each_other() {
+        let text = "Weight\tSelf Weight\t\tSymbol Name\n3.00 Gc  100.0%\t-\t \tserver (1)\n3.00 Gc  100.0%\t500.00 Mc\t \t main\n\
+            2.50 Gc   83.3%\t2.50 Gc\t \t  work\n";
+        let profile = decoded(text.as_bytes()).profile;
+        assert_eq!(profile.sample_type(0), ("cycles", "count"));
+        let work = "server (1);main;work".to_owned();
+        assert_eq!(stacks(&profile), [("server (1);main".to_owned(), 500_000_000), (work, 2_500_000_000)]);
+    }
+
+    #[test]
+    fn weights_of_other_units_are_left_out_and_counted() {
+        let text =
+            "Weight\tSelf Weight\t\tSymbol Name\n0\t0\t \troot\n3 widgets\t1 widgets\t \tmain\n2 s\t2 s\t \t work\n";
+        let decoded = decoded(text.as_bytes());
+        assert_eq!((decoded.profile.sample_type(0), decoded.profile.total(0)), (("samples", "widgets"), 1));
+        let expected = "instruments: left out 2 weights in another unit than widgets, from line 4 on";
+        assert_eq!(decoded.warnings, [expected]);
     }
 
     #[test]
