@@ -15,12 +15,16 @@
 //! Stacks are made of that as KCachegrind draws its graph: what a function used is divided among its callers by the
 //! cost of their calls. What each function used itself is kept exactly; what it used by whom is an estimate where it
 //! has several callers. Calls worth less than a millionth of the whole, and those of a function that is in the stack
-//! already, are not followed: what is only below them has no callers. One sample type for each event.
+//! already, are not followed: what is only below them has no callers. One sample type for each event, in the unit that
+//! its name states (`Time_(10ns)`) or that a line `event: sysTime : sysTime (elapsed ns)` does.
+//!
+//! The file of a function and of a callee without `cfi` or `cfl` is the current one, which `fl`, `fi` and `fe` set.
 //!
 //! Format: <https://valgrind.org/docs/manual/cl-format.html>
 
 use foldhash::HashMap;
 
+use super::stated_unit::StatedUnit;
 use super::{Detect, Format, Limits};
 use crate::text::{Cursor, Line, Lines, OddLines};
 use crate::{Error, Profile, Result, StringId};
@@ -36,8 +40,8 @@ pub const NAME: &str = "callgrind";
 pub(super) const FORMAT: Format =
     Format { name: NAME, help: "what Callgrind writes for KCachegrind", detect, decode, events: None, encode: None };
 
-/// Most events that a file may have.
-const EVENTS_MAX: usize = 16;
+/// Most events that a file may have; Callgrind itself writes up to 21.
+const EVENTS_MAX: usize = 64;
 /// The starts of lines before the costs.
 const HEADERS: [&[u8]; 14] = [
     b"version:",
@@ -98,6 +102,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
             what: "no line \"events:\"".to_owned(),
         });
     }
+    reader.state_units();
     reader.graph.build(&reader.events, bytes.len(), limits)
 }
 
@@ -107,6 +112,20 @@ struct Unnamed {
     count: usize,
     /// The first, and its line.
     first: Option<(u64, usize)>,
+}
+
+/// An event: a sample type, and what its costs are multiplied by.
+struct Event {
+    name: String,
+    unit: &'static str,
+    factor: i64,
+}
+
+impl Event {
+    fn new(name: &str) -> Event {
+        let stated = StatedUnit::read(name).unwrap_or(StatedUnit { name, unit: "count", factor: 1 });
+        Event { name: stated.name.to_owned(), unit: stated.unit, factor: stated.factor }
+    }
 }
 
 /// Names by their numbers.
@@ -140,7 +159,9 @@ impl Names {
 
 #[derive(Default)]
 struct Reader {
-    events: Vec<String>,
+    events: Vec<Event>,
+    /// Long names of events, which may state a unit.
+    long_names: HashMap<String, String>,
     /// How many positions precede the costs; 0 for one.
     positions: usize,
     objects: Names,
@@ -164,17 +185,18 @@ struct Reader {
 impl Reader {
     fn read(&mut self, line: &Line<'_>) -> Result<()> {
         let text = line.text;
-        if line.is_blank_or_comment() || std::mem::take(&mut self.is_jump) {
+        if line.is_blank_or_comment() {
             return Ok(());
         }
+        let is_jump = std::mem::take(&mut self.is_jump);
         if matches!(text[0], b'0'..=b'9' | b'+' | b'-' | b'*') {
-            return self.read_costs(line);
+            return if is_jump { Ok(()) } else { self.read_costs(line) };
         }
         if let Some(events) = text.strip_prefix(b"events:") {
-            self.events = String::from_utf8_lossy(events).split_whitespace().map(str::to_owned).collect();
-            if self.events.len() > EVENTS_MAX {
-                return Err(Error::TooLarge { format: NAME, what: "the number of events", limit: EVENTS_MAX as u64 });
-            }
+            return self.read_events(&String::from_utf8_lossy(events));
+        }
+        if let Some(event) = text.strip_prefix(b"event:") {
+            self.read_long_name(&String::from_utf8_lossy(event));
             return Ok(());
         }
         if let Some(positions) = text.strip_prefix(b"positions:") {
@@ -191,9 +213,8 @@ impl Reader {
         let value = &text[at + 1..];
         match &text[..at] {
             b"ob" => self.object = self.objects.read(value, line, &mut self.graph, &mut self.unnamed)?,
-            b"fl" => self.file = self.files.read(value, line, &mut self.graph, &mut self.unnamed)?,
-            // The source of inlined code, which is the function's all the same.
-            b"fi" | b"fe" => drop(self.files.read(value, line, &mut self.graph, &mut self.unnamed)?),
+            // `fi` and `fe` are for inlined code, whose costs are the function's all the same.
+            b"fl" | b"fi" | b"fe" => self.file = self.files.read(value, line, &mut self.graph, &mut self.unnamed)?,
             b"fn" => {
                 let name = self.functions.read(value, line, &mut self.graph, &mut self.unnamed)?;
                 self.function = Some(self.graph.function([name, self.file, self.object])?);
@@ -210,11 +231,39 @@ impl Reader {
                 self.callee = Some(self.graph.function(names)?);
             }
             b"jump" | b"jcnd" => self.is_jump = true,
-            b"jfi" | b"jfn" | b"frfn" | b"rec" | b"rcalls" => {}
+            // Jumps are left out, but the names that they give to numbers stand for the whole file.
+            b"jfi" => drop(self.files.read(value, line, &mut self.graph, &mut self.unnamed)?),
+            b"jfn" => drop(self.functions.read(value, line, &mut self.graph, &mut self.unnamed)?),
+            b"frfn" | b"rec" | b"rcalls" => {}
             key if HEADERS.iter().any(|header| key.starts_with(header)) => {}
             _ => return Err(line.error(NAME, "costs, a name, or a line of the header")),
         }
         Ok(())
+    }
+
+    fn read_events(&mut self, names: &str) -> Result<()> {
+        self.events = names.split_whitespace().map(Event::new).collect();
+        if self.events.len() > EVENTS_MAX {
+            return Err(Error::TooLarge { format: NAME, what: "the number of events", limit: EVENTS_MAX as u64 });
+        }
+        Ok(())
+    }
+
+    /// Reads `sysTime : sysTime (elapsed ns)`; the formula of a derived event stands between.
+    fn read_long_name(&mut self, text: &str) {
+        if let Some((name, long)) = text.split_once(':') {
+            let name = name.split('=').next().unwrap_or_default().trim();
+            self.long_names.insert(name.to_owned(), long.trim().to_owned());
+        }
+    }
+
+    /// Gives events the units that their long names state.
+    fn state_units(&mut self) {
+        for event in &mut self.events {
+            if let Some(stated) = self.long_names.get(&event.name).and_then(|long| StatedUnit::read(long)) {
+                (event.unit, event.factor) = (stated.unit, stated.factor);
+            }
+        }
     }
 
     fn read_costs(&mut self, line: &Line<'_>) -> Result<()> {

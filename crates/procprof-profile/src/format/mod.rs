@@ -51,6 +51,7 @@ mod recognized;
 pub mod speedscope;
 mod stack_lines;
 pub mod stackprof;
+mod stated_unit;
 pub mod symbolized;
 pub mod thread_dump;
 pub mod threadz;

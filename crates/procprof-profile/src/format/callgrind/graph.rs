@@ -2,7 +2,7 @@
 
 use foldhash::HashMap;
 
-use super::NAME;
+use super::{Event, NAME};
 use crate::format::Limits;
 use crate::format::call_tree::{self, CallTree, Frame, NodeId, UNLABELLED};
 use crate::{Error, LocationId, Profile, Result, StringId, StringIndex, StringTable};
@@ -76,8 +76,11 @@ impl Graph {
     }
 
     /// Makes stacks.
-    pub(super) fn build(self, events: &[String], input_bytes: usize, limits: &Limits) -> Result<Profile> {
-        let types: Vec<(&str, &str)> = events.iter().map(|event| (event.as_str(), "count")).collect();
+    pub(super) fn build(mut self, events: &[Event], input_bytes: usize, limits: &Limits) -> Result<Profile> {
+        for function in &mut self.functions {
+            function.own.iter_mut().zip(events).for_each(|(cost, event)| *cost = cost.saturating_mul(event.factor));
+        }
+        let types: Vec<(&str, &str)> = events.iter().map(|event| (event.name.as_str(), event.unit)).collect();
         self.build_as(NAME, &types, input_bytes, limits)
     }
 

@@ -33,6 +33,53 @@ fn costs_are_divided_among_callers() {
     assert_eq!((costs(&profile, "shared", 0), costs(&profile, "shared", 1)), ((400, 400), (40, 40)));
 }
 
+/// Names and units, and totals.
+fn totals(text: &str) -> Vec<((String, String), i64)> {
+    let profile = decoded(text.as_bytes()).profile;
+    let kind = |index: usize| profile.sample_type(index);
+    let owned = |(name, unit): (&str, &str)| (name.to_owned(), unit.to_owned());
+    (0..profile.sample_types().len()).map(|index| (owned(kind(index)), profile.total(index))).collect()
+}
+
+fn total(name: &str, unit: &str, total: i64) -> ((String, String), i64) {
+    ((name.to_owned(), unit.to_owned()), total)
+}
+
+#[test]
+fn events_have_the_units_that_the_file_states() {
+    let xdebug = "events: Time_(10ns) Memory_(bytes)\nfl=(1) a.php\nfn=(1) leaf\n2 7 32\n";
+    assert_eq!(totals(xdebug), [total("Time", "nanoseconds", 70), total("Memory", "bytes", 32)]);
+    let callgrind = "event: sysTime : sysTime (elapsed us)\nevents: Ir sysTime\nfn=main\n1 5 3\n";
+    assert_eq!(totals(callgrind), [total("Ir", "count", 5), total("sysTime", "nanoseconds", 3_000)]);
+}
+
+#[test]
+fn a_callee_without_a_file_is_in_the_current_one() {
+    let text = "events: Ir\nfl=(1) main.c\nfn=(1) main\n1 5\nfi=(2) inl.h\ncfn=(2) helper\ncalls=1 3\n2 40\nfe=(1)\n\
+        cfi=(3) other.c\ncfn=(3) other\ncalls=1 5\n1 60\nfl=(2)\nfn=(2)\n3 40\nfl=(3)\nfn=(3)\n5 60\n";
+    let profile = decoded(text.as_bytes()).profile;
+    assert_eq!(costs(&profile, "main", 0), (5, 105));
+    assert!(profile.samples().all(|sample| sample.stack.len() == 2 || sample.values[0] == 5));
+}
+
+#[test]
+fn lines_of_jumps_name_numbers() {
+    let text = "events: Ir\nfl=(1) a.c\nfn=(1) main\njfi=(2) inl.h\njfn=(2) next\njump=4 +1\n\
+        fi=(2)\n1 7\njcnd=1/2 3\n2\n3 1\ncfn=(2)\ncalls=1 1\n1 9\nfn=(2)\n1 9\n";
+    let profile = decoded(text.as_bytes()).profile;
+    assert_eq!((costs(&profile, "main", 0), costs(&profile, "next", 0)), ((8, 17), (9, 9)));
+}
+
+#[test]
+fn all_events_of_callgrind_are_read() {
+    let names: Vec<String> = (0..EVENTS_MAX).map(|index| format!("E{index}")).collect();
+    let text = format!("events: {}\nfn=main\n1 1 2\n", names.join(" "));
+    let profile = decoded(text.as_bytes()).profile;
+    assert_eq!((profile.total(0), profile.total(1), profile.sample_types().len()), (1, 2, EVENTS_MAX));
+    let error = error(text.replace("E0", "E0 more").as_bytes());
+    assert!(error.contains("the number of events passes the limit of 64"), "{error}");
+}
+
 #[test]
 fn calls_in_a_circle_end() {
     let text =
