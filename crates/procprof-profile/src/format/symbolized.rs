@@ -7,8 +7,9 @@
 //! ---
 //! --- profile                       or heap, growth, contention, cpu, …: then the profile in its own format
 //! ```
-//! Format: jeprof, `PrintSymbolizedProfile` and `ReadSymbols`. The addresses named are those a reader looks up, one
-//! less than a captured return address; so each location takes the name of the address before its own, else of its own.
+//! Format: jeprof, `PrintSymbolizedProfile` and `ReadSymbols`. Each location takes the name of its own address, which
+//! writers that number functions 1, 2, 3 name; else of the address before, since jeprof names the addresses that it
+//! looks up, one less than a captured return address.
 //! Mappings whose every location is named are marked as such. The path of the binary becomes the comment `binary=PATH`.
 //! Errors of the profile inside have its own format's name, and places in the whole input.
 
@@ -143,7 +144,7 @@ impl<'a> Symbols<'a> {
             let location = parts.locations[index];
             let mapping = location.mapping.map(|id| id.index());
             let address = location.address.0;
-            let names = self.names.get(&address.wrapping_sub(1)).or_else(|| self.names.get(&address));
+            let names = self.names.get(&address).or_else(|| self.names.get(&address.wrapping_sub(1)));
             let Some(names) = names.filter(|_| location.lines_start == location.lines_end) else {
                 mapping.into_iter().for_each(|mapping| unnamed[mapping] = true);
                 continue;

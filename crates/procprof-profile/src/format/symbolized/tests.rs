@@ -37,6 +37,17 @@ fn names_are_found_before_and_at_the_address() {
 }
 
 #[test]
+fn the_name_of_the_address_itself_comes_first() {
+    let mut bytes = b"--- symbol\n0x1 leaf\n0x2 middle\n0x3 root\n---\n--- profile\n".to_vec();
+    for word in [0u64, 3, 0, 10_000, 0, 4, 3, 1, 2, 3, 2, 2, 2, 3, 0, 1, 0] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    let profile = decoded(&bytes).profile;
+    let names = profile.functions().iter().map(|function| profile.string(function.name));
+    assert_eq!(names.collect::<Vec<_>>(), ["leaf", "middle", "root"]);
+}
+
+#[test]
 fn a_binary_profile_may_be_inside() {
     let mut bytes = b"--- symbol\n0x401fff main\n0x400fff work\n---\n--- profile\n".to_vec();
     for word in [0u64, 3, 0, 10_000, 0, 7, 2, 0x40_1000, 0x40_2000, 3, 2, 0x40_1000, 0x40_3000, 0, 1, 0] {
