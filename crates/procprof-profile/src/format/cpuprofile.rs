@@ -5,7 +5,7 @@
 //!  "startTime":38246000,"endTime":38646000,"samples":[2,2,3],"timeDeltas":[120,1250,1250]}
 //! ```
 //! Times are microseconds; the first delta is the time from the start to the first sample. A sample stands for the time
-//! until the next one, the last until the end: `wall`; `samples` counts them. Without `samples` the time of the whole
+//! until the next one in time, which need not be the next in the file, the last until the end: `wall`; `samples` counts them. Without `samples` the time of the whole
 //! is divided by `hitCount`. Nodes are as `super::v8` has them. Older versions have nodes within each other and the time
 //! of each sample; their start and end are seconds:
 //!
@@ -21,7 +21,7 @@
 use super::call_tree::{CallTree, UNLABELLED};
 use super::json::{self, Column, Json};
 use super::left_out::LeftOut;
-use super::v8::Nodes;
+use super::v8::{Nodes, Timeline};
 use super::{Detect, Format, Limits};
 use crate::{Nanos, Profile, Result};
 
@@ -111,26 +111,19 @@ fn read_samples(
     tree: &mut CallTree,
     left_out: &mut LeftOut,
 ) -> Result<()> {
-    // The node of the sample before, and when it was taken.
-    let (mut last, mut now) = (None, 0i64);
+    let mut timeline = Timeline::default();
     samples.records(left_out, |json| {
         let Some(delta) = times.delta()? else { return Err(json.wrong("a sample without a time")) };
         // The time that passed is that of the sample before, whatever this one is.
-        now = now.saturating_add(delta);
-        if let Some(last) = last.take() {
-            tree.add(last, UNLABELLED, &[0, delta]);
-        }
+        timeline.advance(delta);
         let id = json.integer()?;
         let node =
             known.find(id).ok_or_else(|| json.wrong(format!("a sample of the node {id}, which does not exist")))?;
         let stack = known.stack(node, tree)?;
-        last = Some(stack);
-        tree.add(stack, UNLABELLED, &[1, 0]);
+        timeline.add(stack);
         Ok(())
     })?;
-    if let Some(last) = last {
-        tree.add(last, UNLABELLED, &[0, duration.saturating_sub(now).max(0)]);
-    }
+    timeline.write(Some(duration), UNLABELLED, tree);
     times.column.end("a time without a sample", left_out)
 }
 

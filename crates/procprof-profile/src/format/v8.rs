@@ -8,7 +8,7 @@
 
 use foldhash::HashMap;
 
-use super::call_tree::{self, CallTree, Frame, NodeId};
+use super::call_tree::{self, CallTree, Frame, Labels, NodeId};
 use super::json::{Json, Kind};
 use crate::{Error, LocationId, Result};
 
@@ -130,6 +130,35 @@ impl Nodes {
             node.stack = Some(stack);
         }
         Ok(stack)
+    }
+}
+
+/// Samples in the order of their times. V8's clock goes back now and then, so that they are not written in it.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    now: i64,
+    samples: Vec<(i64, NodeId)>,
+}
+
+impl Timeline {
+    /// Moves the time by so many nanoseconds, which may be below 0.
+    pub(super) fn advance(&mut self, nanos: i64) {
+        self.now = self.now.saturating_add(nanos);
+    }
+
+    /// Adds a sample taken at this time.
+    pub(super) fn add(&mut self, stack: NodeId) {
+        self.samples.push((self.now, stack));
+    }
+
+    /// Adds all samples to a tree of `samples` and `wall`: each stands for the time until the next one, the last until
+    /// the end.
+    pub(super) fn write(mut self, end: Option<i64>, labels: Labels, tree: &mut CallTree) {
+        self.samples.sort_by_key(|(time, _)| *time);
+        for (index, (time, stack)) in self.samples.iter().enumerate() {
+            let until = self.samples.get(index + 1).map(|(time, _)| *time).or(end).unwrap_or(*time);
+            tree.add(*stack, labels, &[1, until.saturating_sub(*time).max(0)]);
+        }
     }
 }
 

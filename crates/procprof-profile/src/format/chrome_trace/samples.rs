@@ -2,10 +2,10 @@
 
 use foldhash::HashMap;
 
-use super::{CallTree, Json, Kind, NodeId, Profile, Result, Threads};
+use super::{CallTree, Json, Kind, Profile, Result, Threads};
 use crate::format::json::Column;
 use crate::format::left_out::LeftOut;
-use crate::format::v8::Nodes;
+use crate::format::v8::{Nodes, Timeline};
 
 /// A profile under construction.
 #[derive(Default)]
@@ -14,7 +14,6 @@ struct Recording {
     nodes: Nodes,
     /// Samples of nodes and the nanoseconds since the one before.
     samples: Vec<(u32, i64)>,
-    last: Option<NodeId>,
     left_out: LeftOut,
 }
 
@@ -62,13 +61,12 @@ impl Samples {
         for recording in &mut self.all {
             left_out.append(std::mem::take(&mut recording.left_out));
             let labels = threads.labels(recording.thread, &mut self.tree);
+            let mut timeline = Timeline::default();
             for (node, delta) in std::mem::take(&mut recording.samples) {
-                let stack = recording.nodes.stack(node, &mut self.tree)?;
-                if let Some(last) = recording.last.replace(stack) {
-                    self.tree.add(last, labels, &[0, delta]);
-                }
-                self.tree.add(stack, labels, &[1, 0]);
+                timeline.advance(delta);
+                timeline.add(recording.nodes.stack(node, &mut self.tree)?);
             }
+            timeline.write(None, labels, &mut self.tree);
         }
         self.tree.finish()
     }

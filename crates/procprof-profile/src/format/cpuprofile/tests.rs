@@ -39,6 +39,16 @@ fn a_sample_stands_for_the_time_until_the_next() {
     assert_eq!((profile.total(0), profile.total(1)), (2, 100_000));
 }
 
+#[test]
+fn a_clock_that_goes_back_gives_no_negative_time() {
+    let text = r#"{"nodes":[{"id":1,"callFrame":{"functionName":"a"}},{"id":2,"callFrame":{"functionName":"b"}}],
+        "samples":[1,2,1],"timeDeltas":[0,100,-50],"startTime":1000,"endTime":1200}"#;
+    let profile = decoded(text.as_bytes()).profile;
+    assert_eq!((flat(&profile, "a", 0), flat(&profile, "b", 0)), (2, 1));
+    // In order of time: `a` at 0 and 50, `b` from 100 to the end at 200.
+    assert_eq!((flat(&profile, "a", 1), flat(&profile, "b", 1)), (100_000, 100_000));
+}
+
 /// Written by hand after the protocol of that time: a tree, seconds, and the time of each sample.
 const NESTED: &str = r#"{"typeId":"CPU","uid":"1","title":"w","head":{"functionName":"(root)","scriptId":"0","url":"",
     "lineNumber":0,"columnNumber":0,"hitCount":0,"callUID":1,"children":[{"functionName":"hot","scriptId":"30",
