@@ -147,12 +147,24 @@ impl Resolver<'_, '_> {
     fn is_wall(&mut self, state: u64) -> bool {
         if !self.schema.is_async_profiler {
             return false;
+        if let Some(is_wall) = self.settings.is_wall {
+            return is_wall;
+        }
         }
         let (chunk, schema, constants) = (self.chunk, self.schema, self.constants);
         let by_cpu =
             || constants.text_of(chunk, schema, Pool::ThreadState, state).is_some_and(|name| name == BY_CPU_TIME);
-        let by_cpu = *self.states.entry(state).or_insert_with(by_cpu);
-        !by_cpu && !self.settings.is_former_cpu
+        !*self.states.entry(state).or_insert_with(by_cpu)
+    }
+
+    /// The frame on top of a stack that stands for a class or a traced method.
+    fn top_frame(&mut self, kind: Kind, number: u64) -> Result<u32> {
+        match kind {
+            _ if number == 0 => Ok(NO_CLASS),
+            Kind::Execution => Ok(NO_CLASS),
+            Kind::MethodTrace => self.frame(number, 0, 0),
+            _ => self.class_frame(number),
+        }
     }
 
     /// Adds to a sample; its position among the measure's, unless it is left out.

@@ -21,9 +21,9 @@ pub(super) struct Settings {
     native_period: Option<u64>,
     wall_period: Option<u64>,
     default_period: u64,
-    /// Written by an async-profiler before 4.0 that samples CPU time: its samples are in the same state as those of the
-    /// wall clock.
-    pub(super) is_former_cpu: bool,
+    /// Whether all samples of threads are of async-profiler's wall clock, or none is, by its setting `event`; `None` if
+    /// it samples both, which the states of threads tell apart, or does not say.
+    pub(super) is_wall: Option<bool>,
 }
 
 impl Settings {
@@ -51,6 +51,8 @@ impl Settings {
                 _ => {}
             }
             let of = schema.events.iter().find(|event| event.id == slots[0]).map(|event| event.kind);
+            // Settings of the recording itself, which is an event of its own.
+            let of = of.filter(|kind| *kind != Kind::Name);
             match (text(slots[1]).as_str(), of) {
                 ("interval", Some(Kind::Execution)) => {
                     settings.execution_period = text(slots[2]).parse().ok().filter(|period| *period > 0)
@@ -65,7 +67,13 @@ impl Settings {
             }
         }
         let major = facts.profiler_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-        settings.is_former_cpu = major.is_some_and(|major| major < 4) && event != "wall";
+        // Before 4.0 it samples one of both.
+        let has_both = settings.wall_period.is_some() && major.is_none_or(|major| major >= 4);
+        settings.is_wall = match event.as_str() {
+            "wall" => Some(true),
+            "" if major.is_none_or(|major| major >= 4) => None,
+            _ => Some(false).filter(|_| !has_both),
+        };
         if !BY_TIME.contains(&event.as_str()) {
             facts.counter = event;
         }

@@ -276,6 +276,64 @@ fn a_recording_is_a_profile_for_each_kind_of_event() {
 fn allocation(at: u64, thread: u64, stack: u64, bytes: u64) -> Vec<u8> {
     event(&numbers(&[ALLOCATION, at, thread, stack, 1, bytes]))
 }
+const SETTING: u64 = 105;
+const METHOD_TRACE: u64 = 106;
+
+/// A chunk whose metadata have these classes, too.
+fn chunk_of(more: Vec<Element>, events: &[Vec<u8>]) -> Vec<u8> {
+    let mut all = classes();
+    all.extend(more);
+    chunk_with(1, &metadata(all), events)
+}
+
+#[test]
+fn the_setting_of_async_profiler_decides_what_its_samples_are_of() {
+    let setting =
+        |class: u64, name: &str, value: &str| event(&[numbers(&[SETTING, class]), text(name), text(value)].concat());
+    let recorded = |version: &str, event: &str, wall: &str| {
+        let fields = vec![field("id", LONG), field("name", TEXT), field("value", TEXT)];
+        let classes = vec![
+            class(SETTING, "jdk.ActiveSetting", fields),
+            class(107, "profiler.Log", vec![field("startTime", LONG)]),
+        ];
+        let own = NAME_OF_RECORDING;
+        let settings = [("version", version, own), ("event", event, own), ("interval", "10000000", SAMPLE)];
+        let mut all: Vec<_> = settings.iter().map(|(name, value, class)| setting(*class, name, value)).collect();
+        all.extend([setting(SAMPLE, "wall", wall), sample(1, 1), sample(1, 1)]);
+        let all = decode_events(&chunk_of(classes, &all), &Limits::default()).unwrap();
+        (all[0].event.clone(), all[0].profile.total(0), all[0].profile.total(1))
+    };
+    // None of the samples has a state.
+    for (version, event, wall, expected) in [
+        ("2.9", "cpu", "-1", "cpu"),
+        ("2.9", "itimer", "-1", "cpu"),
+        ("2.9", "", "-1", "cpu"),
+        ("2.9", "wall", "-1", "wall"),
+        ("4.1", "cpu", "-1", "cpu"),
+        ("4.1", "cpu", "10000000", "wall"),
+        ("4.1", "wall", "-1", "wall"),
+    ] {
+        assert_eq!(recorded(version, event, wall), (expected.to_owned(), 2, 20_000_000), "{version} {event} {wall}");
+    }
+}
+
+#[test]
+fn traced_methods_are_called_by_their_stacks() {
+    let fields = |method: Vec<Element>| {
+        let all = [field("startTime", LONG), field("duration", LONG), constant("eventThread", THREAD)];
+        all.into_iter().chain([constant("stackTrace", STACK)]).chain(method).collect()
+    };
+    let of_jdk = class(METHOD_TRACE, "jdk.MethodTrace", fields(vec![constant("method", METHOD)]));
+    let events_of_jdk = [event(&numbers(&[METHOD_TRACE, 1, 25, 2, 2, 1]))];
+    let expected = ["App.run:0@[jvm] App.main:301@[jvm] [1, 25000000] thread=os tid=42".to_owned()];
+    assert_eq!(events(&chunk_of(vec![of_jdk], &events_of_jdk)), [("trace".to_owned(), expected.to_vec())]);
+    // async-profiler has it in the stack.
+    let in_stack = class(METHOD_TRACE, "jdk.MethodTrace", fields(vec![]));
+    let events_in_stack = [event(&numbers(&[METHOD_TRACE, 1, 25, 2, 1]))];
+    let expected = ["App.run:7@[jvm] App.main:300@[jvm] [1, 25000000] thread=os tid=42".to_owned()];
+    assert_eq!(events(&chunk_of(vec![in_stack], &events_in_stack)), [("trace".to_owned(), expected.to_vec())]);
+}
+
 
 fn allocated(at: u64, thread: u64, bytes: u64) -> Vec<u8> {
     event(&numbers(&[ALLOCATED, at, bytes, thread]))
