@@ -360,7 +360,7 @@ fn event_arg() -> Arg {
         FORMATS.iter().filter(|format| format.events.is_some()).map(|format| format.name).collect();
     let help = format!(
         "Event whose profile is shown, for files with a profile per event ({}): for jfr cpu, wall, alloc, lock, live, \
-         nativemem, nativelock or native, otherwise as named in the file [default: the first that has samples]",
+         nativemem, nativelock, native or trace, otherwise as named in the file [default: the first that has samples]",
         formats.join(", ")
     );
     Arg::new("event").long("event").value_name("EVENT").help(help)

@@ -169,5 +169,6 @@ fn means(measure: Measure, is_async_profiler: bool) -> &'static str {
         Measure::NativeLock => "time that threads waited for locks of native code",
         Measure::NativeMemory => "memory from malloc, as sampled; in use is what nothing has freed",
         Measure::NativeMethod => "samples of threads that are in native methods, running or waiting",
+        Measure::MethodTrace => "time of traced methods from call to return",
     }
 }

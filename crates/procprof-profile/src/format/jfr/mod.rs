@@ -15,9 +15,12 @@
 //! | `nativemem` | `profiler.Malloc`, `profiler.Free` | those of a heap |
 //! | `nativelock` | `profiler.NativeLock` | contentions/count, delay/nanoseconds |
 //! | `native` | `jdk.NativeMethodSample` | samples/count, wall/nanoseconds |
+//! | `trace` | `jdk.MethodTrace` | calls/count, wall/nanoseconds |
 //!
 //! The leaf of an allocation is the allocated class, that of a wait the class of the lock, as in async-profiler's own
-//! output. Frames of Java are in the mapping `[jvm]`, native ones in that of their library. Names are written with
+//! output; that of a trace is the method. Events without a stack are counted in the frame `[no stack]`. Samples of an
+//! async-profiler are of CPU time or of the wall clock as its setting `event` says; states of threads tell them apart
+//! only where it takes both. Frames of Java are in the mapping `[jvm]`, native ones in that of their library. Names are written with
 //! dots, and without what differs between runs (`names`). A chunk that is cut off, or broken, is left out with a
 //! warning if there are others.
 //!

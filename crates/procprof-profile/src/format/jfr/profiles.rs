@@ -14,6 +14,7 @@ type Types = &'static [(&'static str, &'static str)];
 
 const ALLOCATIONS: Types = &[("samples", "count"), ("alloc_space", "bytes")];
 const LIVE: Types = &[("inuse_objects", "count"), ("inuse_space", "bytes")];
+const CALLS: Types = &[("calls", "count"), ("wall", "nanoseconds")];
 const NATIVE: Types = &[("samples", "count"), ("wall", "nanoseconds")];
 
 /// A kind of event that readers choose by.
@@ -26,7 +27,7 @@ pub(super) struct EventRow {
 }
 
 /// All kinds; the first four are shown by default, in this order.
-fn rows() -> [EventRow; 8] {
+fn rows() -> [EventRow; 9] {
     let of_type =
         |name, measures, kind: ProfileType| EventRow { name, measures, types: kind.sample_types(), kind: Some(kind) };
     let with_types = |name, measures, types, kind| EventRow { name, measures, kind, types };
@@ -44,6 +45,7 @@ fn rows() -> [EventRow; 8] {
         of_type("nativemem", &[Measure::NativeMemory], ProfileType::Heap),
         of_type("nativelock", &[Measure::NativeLock], ProfileType::Contention),
         with_types("native", &[Measure::NativeMethod], NATIVE, None),
+        with_types("trace", &[Measure::MethodTrace], CALLS, None),
     ]
 }
 
@@ -180,6 +182,7 @@ fn event_of(measure: Measure) -> &'static str {
         | Measure::Lock
         | Measure::NativeLock
         | Measure::NativeMemory
-        | Measure::NativeMethod => "others",
+        | Measure::NativeMethod
+        | Measure::MethodTrace => "others",
     }
 }

@@ -28,10 +28,11 @@ pub(super) enum Measure {
     NativeLock,
     NativeMemory,
     NativeMethod,
+    MethodTrace,
 }
 
 /// How many measures there are.
-pub(super) const MEASURES: usize = 10;
+pub(super) const MEASURES: usize = 11;
 
 /// A frame: its name, where it is from, its line or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,8 +66,7 @@ pub(super) struct Samples {
     pub(super) all: Vec<(Key, [u64; 2])>,
     /// How many of the counted have a stack that was cut at the recorder's limit.
     pub(super) cut: u64,
-    /// How many have no stack and are left out, as other readers of recordings do; samples of CPU time and native
-    /// memory are kept.
+    /// How many of the counted have no stack.
     pub(super) bare: u64,
 }
 

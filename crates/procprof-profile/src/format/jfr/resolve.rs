@@ -100,13 +100,11 @@ impl Resolver<'_, '_> {
                     Unit::Nanos(each) => value.saturating_mul(u64::from(each)),
                 };
                 let (measure, value) = self.meaning(event.kind, key.2, count, value, nanos)?;
-                let is_of_class = !matches!(event.kind, Kind::Execution);
-                let place = self.sample(measure, key, is_of_class, [count, value])?;
-                match (event.kind, place) {
-                    (Kind::Malloc, Some(place)) => drop(mallocs.insert(key, place)),
-                    (Kind::AllocationSample, Some(place))
-                        if allocations.as_ref().is_some_and(|all| all.begins(key)) =>
-                    {
+                let top = self.top_frame(event.kind, key.2)?;
+                let place = self.sample(measure, key, top, [count, value])?;
+                match event.kind {
+                    Kind::Malloc => drop(mallocs.insert(key, place)),
+                    Kind::AllocationSample if allocations.as_ref().is_some_and(|all| all.begins(key)) => {
                         firsts.insert(key, place);
                     }
                     _ => {}
@@ -136,6 +134,7 @@ impl Resolver<'_, '_> {
             Kind::AllocationBuffer => (Measure::AllocationBuffer, value),
             Kind::LiveObject => (Measure::LiveObject, value),
             Kind::Lock => (Measure::Lock, nanos),
+            Kind::MethodTrace => (Measure::MethodTrace, nanos),
             Kind::NativeLock => (Measure::NativeLock, nanos),
             Kind::Malloc | Kind::Free | Kind::Allocated | Kind::Name | Kind::Setting | Kind::Jvm | Kind::Lost => {
                 (Measure::NativeMemory, value)
@@ -147,9 +146,9 @@ impl Resolver<'_, '_> {
     fn is_wall(&mut self, state: u64) -> bool {
         if !self.schema.is_async_profiler {
             return false;
+        }
         if let Some(is_wall) = self.settings.is_wall {
             return is_wall;
-        }
         }
         let (chunk, schema, constants) = (self.chunk, self.schema, self.constants);
         let by_cpu =
@@ -167,28 +166,24 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Adds to a sample; its position among the measure's, unless it is left out.
+    /// Adds to a sample; its position among the measure's.
     fn sample(
         &mut self,
         measure: Measure,
-        (stack, thread, class): counts::Key,
-        is_of_class: bool,
+        (stack, thread, _): counts::Key,
+        class: u32,
         values: [u64; 2],
-    ) -> Result<Option<u32>> {
+    ) -> Result<u32> {
         let stack = self.stack(stack)?;
-        let is_bare = self.recording.stacks.get(stack.place).is_empty();
-        if is_bare && !matches!(measure, Measure::CpuTime | Measure::NativeMemory) {
-            let samples = &mut self.recording.samples[measure as usize];
-            samples.bare = samples.bare.saturating_add(values[0]);
-            return Ok(None);
-        }
         let thread = self.thread(thread)?;
-        let class = if is_of_class && class != 0 { self.class_frame(class)? } else { NO_CLASS };
+        let samples = &mut self.recording.samples[measure as usize];
+        if self.recording.stacks.get(stack.place).is_empty() {
+            samples.bare = samples.bare.saturating_add(values[0]);
+        }
         if stack.is_cut {
-            let samples = &mut self.recording.samples[measure as usize];
             samples.cut = samples.cut.saturating_add(values[0]);
         }
-        Ok(Some(self.recording.add(measure, Key { stack: stack.place, thread, class }, values)))
+        Ok(self.recording.add(measure, Key { stack: stack.place, thread, class }, values))
     }
 
     fn get(&self, pool: Pool, number: u64) -> Option<[u64; SLOTS]> {

@@ -20,6 +20,8 @@ pub(super) enum Kind {
     LiveObject,
     Lock,
     NativeLock,
+    /// A call of a method that is traced.
+    MethodTrace,
     Malloc,
     Free,
     /// What a thread has allocated since it started.
@@ -34,7 +36,7 @@ pub(super) enum Kind {
 /// Slots of an event's plan, in the order of [`EventRow::fields`].
 pub(super) const THREAD: usize = 0;
 pub(super) const STACK: usize = 1;
-/// The class of an object, or the state of a thread.
+/// The class of an object, the state of a thread, or a method.
 pub(super) const CLASS: usize = 2;
 pub(super) const VALUE: usize = 3;
 /// Another value, whose meaning is the kind's.
@@ -82,6 +84,7 @@ const EVENTS: &[EventRow] = &[
     row("jdk.JavaMonitorEnter", Kind::Lock, ["eventThread", "stackTrace", "monitorClass", "duration", NONE, NONE]),
     row("jdk.ThreadPark", Kind::Lock, ["eventThread", "stackTrace", "parkedClass", "duration", NONE, NONE]),
     row("profiler.NativeLock", Kind::NativeLock, ["eventThread", "stackTrace", NONE, "duration", NONE, NONE]),
+    row("jdk.MethodTrace", Kind::MethodTrace, ["eventThread", "stackTrace", "method", "duration", NONE, NONE]),
     row("profiler.Malloc", Kind::Malloc, ["eventThread", "stackTrace", NONE, "size", NONE, "address"]),
     row("profiler.Free", Kind::Free, [NONE, NONE, NONE, NONE, NONE, "address"]),
     row("jdk.ThreadAllocationStatistics", Kind::Allocated, ["thread", NONE, NONE, "allocated", "startTime", NONE]),

@@ -260,7 +260,10 @@ fn a_recording_is_a_profile_for_each_kind_of_event() {
         "App.main:301@[jvm] [1, 20000000] thread=os tid=42",
     ];
     let alloc = ["java.lang.String[]:0@[jvm] App.main:301@[jvm] [1, 4096] thread=worker tid=41"];
-    let lock = ["App.run:7@[jvm] App.main:300@[jvm] [1, 25000000] thread=os tid=42"];
+    let lock = [
+        "[no stack]:0@ [1, 25000000] thread=os tid=42",
+        "App.run:7@[jvm] App.main:300@[jvm] [1, 25000000] thread=os tid=42",
+    ];
     let expected = [("cpu", &cpu[..]), ("alloc", &alloc[..]), ("lock", &lock[..])];
     let expected = expected
         .map(|(name, lines)| (name.to_owned(), lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>()));
@@ -273,9 +276,6 @@ fn a_recording_is_a_profile_for_each_kind_of_event() {
     assert_eq!(lock.meta().more.get("samples-without-stack").map(String::as_str), Some("1"));
 }
 
-fn allocation(at: u64, thread: u64, stack: u64, bytes: u64) -> Vec<u8> {
-    event(&numbers(&[ALLOCATION, at, thread, stack, 1, bytes]))
-}
 const SETTING: u64 = 105;
 const METHOD_TRACE: u64 = 106;
 
@@ -334,6 +334,9 @@ fn traced_methods_are_called_by_their_stacks() {
     assert_eq!(events(&chunk_of(vec![in_stack], &events_in_stack)), [("trace".to_owned(), expected.to_vec())]);
 }
 
+fn allocation(at: u64, thread: u64, stack: u64, bytes: u64) -> Vec<u8> {
+    event(&numbers(&[ALLOCATION, at, thread, stack, 1, bytes]))
+}
 
 fn allocated(at: u64, thread: u64, bytes: u64) -> Vec<u8> {
     event(&numbers(&[ALLOCATED, at, bytes, thread]))
