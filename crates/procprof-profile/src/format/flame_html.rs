@@ -17,7 +17,9 @@
 //! that is wider than those above it is its own. Stacks and names are those of async-profiler's collapsed output; the
 //! root `all` is left out.
 //!
-//! A page whose graph hangs from the top (`inverted = true`) has reversed stacks, which are turned around.
+//! Stacks that begin with the function that ran (`--reverse`) are turned around. Before 4.0 their graph hangs from the
+//! top (`const inverted = true`). Since then `--inverted` turns the picture alone, and the page has one flag for both
+//! (`let inverted`), so that the frames at both ends of the stacks [decide](direction).
 
 use foldhash::HashMap;
 use memchr::memmem;
@@ -28,6 +30,10 @@ use crate::{
     Error, Function, Line, Location, LocationId, Mapping, MappingId, Meta, Place, Profile, ProfileBuilder, ProfileType,
     Result,
 };
+
+mod direction;
+
+use direction::{Direction, Directions};
 
 /// Name of the format.
 pub const NAME: &str = "async-profiler-html";
@@ -84,14 +90,11 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         if line.starts_with("const cpool = [") {
             page.read_names(&mut lines, &mut names_left)?;
         } else if tree.boxes > 0 && line.trim_start().starts_with("</script") {
-            if page.is_inverted {
-                warnings.push(format!("{NAME}: the graph hangs from the top; its stacks are taken to be reversed"));
-            }
             for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty() && !line.trim().starts_with('<')) {
                 let what = format!("text behind the page: {:?}", line.chars().take(60).collect::<String>());
                 left_out.add(1, Error::Malformed { format: NAME, place: Place::Line(index + 1), what });
             }
-            let profile = tree.finish(&page)?;
+            let profile = tree.finish(&page, warnings)?;
             left_out.end(NAME, profile.sample_count() == 0, warnings)?;
             return Ok(profile);
         } else if is_box(line) {
@@ -123,7 +126,10 @@ fn is_box(line: &str) -> bool {
 #[derive(Default)]
 struct Page {
     heading: String,
+    /// Whether the graph hangs from the top.
     is_inverted: bool,
+    /// Whether stacks of such a page are reversed for certain.
+    has_one_direction: bool,
     names: Vec<String>,
     has_seven_kinds: bool,
 }
@@ -135,6 +141,7 @@ impl Page {
             self.heading = heading.chars().take(100).collect();
         }
         self.is_inverted |= line == "let inverted = true;" || line == "const inverted = true;";
+        self.has_one_direction |= line.starts_with("const inverted = ");
         self.has_seven_kinds |= line.starts_with(SEVEN_KINDS);
     }
 
@@ -255,6 +262,7 @@ struct Tree {
     mappings: [Option<MappingId>; 2],
     room: usize,
     depth: usize,
+    directions: Directions,
 }
 
 impl Tree {
@@ -269,6 +277,7 @@ impl Tree {
             mappings: [None; 2],
             room: bytes.saturating_mul(STACKS_MULTIPLE),
             depth: limits.depth,
+            directions: Directions::default(),
         }
     }
 
@@ -294,7 +303,7 @@ impl Tree {
         if level > self.depth {
             return Err(Error::TooLarge { format: NAME, what: "frames of a stack", limit: self.depth as u64 });
         }
-        self.close(level, page)?;
+        self.close(level)?;
         if let Some(below) = self.open.last_mut() {
             below.covered = below.covered.saturating_add(width);
         }
@@ -305,19 +314,19 @@ impl Tree {
     }
 
     /// Closes boxes from that level on, with a sample of each that is wider than the boxes above it.
-    fn close(&mut self, level: usize, page: &Page) -> Result<()> {
+    fn close(&mut self, level: usize) -> Result<()> {
         while self.open.len() > level {
             let own = self.open.last().map_or(0, |open| open.width.saturating_sub(open.covered));
             // The first is the root of all.
             if own > 0 && self.open.len() > 1 {
-                let frames = self.open[1..].iter().map(|open| open.frame);
-                let stack: Vec<LocationId> = if page.is_inverted { frames.collect() } else { frames.rev().collect() };
+                let stack: Vec<LocationId> = self.open[1..].iter().rev().map(|open| open.frame).collect();
                 let limit = || Error::TooLarge {
                     format: NAME,
                     what: "the size of stacks, in times the page's,",
                     limit: STACKS_MULTIPLE as u64,
                 };
                 self.room = self.room.checked_sub(size_of_val(stack.as_slice())).ok_or_else(limit)?;
+                self.directions.add_stack(stack[stack.len() - 1], stack[0], own);
                 self.builder.sample(&stack, &[i64::try_from(own).unwrap_or(i64::MAX)], &[]);
             }
             self.open.pop();
@@ -340,6 +349,7 @@ impl Tree {
         let line = Line { function, ..Line::default() };
         let frame = self.builder.location(Location { mapping, ..Location::default() }, &[line]);
         self.frames.insert((name.to_owned(), kind), frame);
+        self.directions.add_location(name, mapping.is_some() && mapping == self.mappings[1]);
         frame
     }
 
@@ -353,8 +363,27 @@ impl Tree {
         mapping
     }
 
-    fn finish(mut self, page: &Page) -> Result<Profile> {
-        self.close(0, page)?;
+    /// Whether the stacks begin with the function that ran.
+    fn is_reversed(&self, page: &Page, warnings: &mut Vec<String>) -> bool {
+        match self.directions.decide() {
+            _ if page.has_one_direction => page.is_inverted,
+            Direction::RootFirst => false,
+            Direction::LeafFirst => true,
+            Direction::Unknown => {
+                if page.is_inverted {
+                    warnings.push(format!(
+                        "{NAME}: the graph hangs from the top, and no frame tells whether its stacks are reversed; \
+                         they are taken to be"
+                    ));
+                }
+                page.is_inverted
+            }
+        }
+    }
+
+    fn finish(mut self, page: &Page, warnings: &mut Vec<String>) -> Result<Profile> {
+        self.close(0)?;
+        let is_reversed = self.is_reversed(page, warnings);
         let (name, unit, profile_type) = page.value_type();
         let value_type = self.builder.value_type(name, unit);
         self.builder.parts_mut().sample_types = vec![value_type];
@@ -362,7 +391,7 @@ impl Tree {
         for fact in meta.to_comments() {
             self.builder.comment(&fact);
         }
-        self.builder.finish()
+        direction::finish(self.builder, is_reversed)
     }
 }
 

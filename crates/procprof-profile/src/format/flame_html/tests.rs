@@ -52,6 +52,31 @@ fn names_are_unpacked_and_boxes_stand_where_they_are_put() {
 }
 
 #[test]
+fn frames_decide_the_direction_of_stacks() {
+    // Two stacks of a page: `first` and its two callers or callees.
+    let tree = |flag: &str, names: [&str; 3]| {
+        let [first, second, third] = names;
+        let head = format!("CPU profile</h1>\n\t{flag}\n<h1>CPU profile");
+        let boxes = format!("f(0,0,9,4,'all')\nf(1,0,9,0,'{first}')\nf(2,0,6,0,'{second}')\nf(2,6,3,0,'{third}')\n");
+        values(&page(&head, &boxes)).into_keys().collect::<Vec<_>>()
+    };
+    let (lets, turned, constant) = ("let inverted = false;", "let inverted = true;", "const inverted = true;");
+    for flag in [lets, turned] {
+        assert_eq!(
+            tree(flag, ["java/lang/Thread.run", "a", "b"]),
+            ["java/lang/Thread.run;a", "java/lang/Thread.run;b"]
+        );
+        assert_eq!(
+            tree(flag, ["spin", "A.main", "java/lang/Thread.run"]),
+            ["A.main;spin", "java/lang/Thread.run;spin"]
+        );
+        assert_eq!(tree(flag, ["do_fork_[k]", "a", "b"]), ["a;do_fork_[k]", "b;do_fork_[k]"]);
+        assert_eq!(tree(flag, ["few", "a", "b"]), ["few;a", "few;b"]);
+    }
+    assert_eq!(tree(constant, ["A.main", "a", "b"]), ["a;A.main", "b;A.main"]);
+}
+
+#[test]
 fn pages_before_3_0_have_a_name_in_each_box() {
     let tree = "f(0,0,10,4,'all')\nf(1,0,6,0,'a.b')\nf(2,0,2,0,'it\\'s, \\\\ so',1,2,3)\nf(1,6,4,2,'do_fork')\n";
     let decoded = decode(&page("Allocation profile (bytes)", tree), &Limits::default()).unwrap();
