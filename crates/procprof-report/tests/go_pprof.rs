@@ -157,6 +157,8 @@ enum Allowed {
     /// The lines of DOT may be in another order, its nodes have other numbers, and other dotted edges be left out as
     /// redundant.
     Dotted,
+    /// The sum of a function's calls in the head of its listing may differ.
+    Sums,
     /// Not compared.
     All,
 }
@@ -167,6 +169,8 @@ const DIFFERENCES: &[(&str, &str, Allowed, &str)] = &[
     ("*", "peek=main|sort trim_path=/usr/include:/usr/local/go/src granularity=files", Allowed::Order, ALIKE),
     ("*", "top unit=auto compact_labels=true granularity=files", Allowed::Order, ALIKE),
     ("*", "dot granularity=files noinlines=true", Allowed::Dotted, ALIKE),
+    ("cpp.cpu", "list", Allowed::Sums, ONCE),
+    ("go.cpu", "list=.", Allowed::Sums, ONCE),
     ("*", "dot call_tree=true", Allowed::Numbers, PATHS),
     ("*", "callgrind call_tree=true", Allowed::Costs, PATHS),
     (
@@ -182,6 +186,9 @@ const DIFFERENCES: &[(&str, &str, Allowed, &str)] = &[
         "pprof keeps and numbers locations that no sample uses since drop_frames cut them; here they are gone",
     ),
 ];
+
+/// Why functions of several lines in one stack have another sum.
+const ONCE: &str = "pprof adds up the lines of a function, so that a sample counts as often as it has lines of it";
 
 /// Why call trees are in another order.
 const PATHS: &str = "pprof leaves the order of a function's nodes to chance where they differ only in what called them";
@@ -263,6 +270,7 @@ fn reduced(text: &str, allowed: Allowed) -> Vec<String> {
     match allowed {
         Allowed::Order => replace(r"^(\s*\S+\s+\S+%)\s+\S+%(\s+\S+\s+\S+%\s+)", "$1$2"),
         Allowed::Numbers | Allowed::Dotted => replace(r#"\bN\d+\b|id="node\d+""#, "N"),
+        Allowed::Sums => replace(r"^( *\S+) +\S+ \(flat, cum\).*$", "$1 (flat, cum)"),
         Allowed::Costs | Allowed::All => {}
     }
     lines.retain(|line| match allowed {

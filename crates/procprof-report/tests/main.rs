@@ -12,6 +12,7 @@ mod golden;
 mod graphs;
 mod laws;
 mod left_out;
+mod listing;
 mod pprof;
 mod pprof_top;
 mod samples;

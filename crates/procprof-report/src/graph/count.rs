@@ -10,6 +10,7 @@ use super::steps::Steps;
 use super::tags::SampleTags;
 use super::{Edge, Graph, Node, Places, Shape, Weight};
 use crate::Result;
+use crate::display::place::Place;
 
 /// The cum of a node while samples are counted: separate from the rest of the node, for locality over millions of
 /// frames.
@@ -38,6 +39,35 @@ fn weighed<'p>(profile: &'p Profile, shape: &Shape<'_>) -> impl Iterator<Item = 
     let weighed =
         profile.samples().map(|sample| (shape.values.weight(&sample), sample)).filter(|(weight, _)| !weight.is_zero());
     weighed.zip(1..).map(|((weight, sample), count)| (count, sample, weight))
+}
+
+/// The cum of each group of places: a sample counts once, however many places of the group it passes.
+pub(crate) fn group_cums(
+    profile: &Profile,
+    places: &Places<'_>,
+    shape: &Shape<'_>,
+    groups: &[Vec<&Node<'_>>],
+) -> Result<Vec<Weight>> {
+    let mut cums = vec![Cum::default(); groups.len()];
+    let mut of_place: HashMap<&Place<'_>, Vec<u32>> = HashMap::default();
+    for (group, nodes) in (0u32..).zip(groups) {
+        nodes.iter().for_each(|node| of_place.entry(&node.place).or_default().push(group));
+    }
+    let of_place: Vec<&[u32]> =
+        places.places.iter().map(|place| of_place.get(place).map_or(&[][..], Vec::as_slice)).collect();
+    let mut pace = shape.budget.pace();
+    for (count, sample, weight) in weighed(profile, shape) {
+        for location in sample.stack {
+            let lines = places.of_location(*location);
+            pace.steps(lines.len())?;
+            for place in &places.of_lines[lines] {
+                for group in of_place[*place as usize] {
+                    cums[*group as usize].add(count, weight);
+                }
+            }
+        }
+    }
+    Ok(cums.into_iter().map(|cum| cum.weight).collect())
 }
 
 impl<'a> Graph<'a> {

@@ -20,6 +20,7 @@ use crate::display::place::{Detail, Place, Position};
 use crate::display::text::one_line;
 use crate::output::budget::Meter;
 use crate::{Budget, Result};
+pub(crate) use count::group_cums;
 pub(crate) use order::Order;
 use tags::SampleTags;
 pub(crate) use tags::{Tag, TagFormat, Tags, sort as sort_tags};

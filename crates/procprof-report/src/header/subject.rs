@@ -7,7 +7,7 @@ use procprof_profile::{LabelValue, Profile};
 use crate::display::labels::Units;
 use crate::display::measure::{label, scale};
 use crate::display::place::Detail;
-use crate::graph::{Graph, Limits, Order, Places, Shape, TagFormat, Trimmed, Values};
+use crate::graph::{Graph, Limits, Node, Order, Places, Shape, TagFormat, Trimmed, Values, Weight, group_cums};
 use crate::selection::Selection;
 use crate::{Granularity, Options, Result, Sort};
 
@@ -90,9 +90,22 @@ impl<'a> Subject<'a> {
             Sort::Flat => Order::Flat,
             Sort::Cum => Order::Cum,
         };
-        let places =
-            Places::new(self.profile(), Detail::at(drawing.granularity, options), drawing.objects, &options.budget)?;
-        Trimmed::new(self.profile(), &places, &shape, limits, order)
+        Trimmed::new(self.profile(), &self.places(drawing)?, &shape, limits, order)
+    }
+
+    fn places(&self, drawing: Drawing) -> Result<Places<'_>> {
+        let detail = Detail::at(drawing.granularity, self.options);
+        Places::new(self.profile(), detail, drawing.objects, &self.options.budget)
+    }
+
+    /// The cum of groups of nodes of that graph: a sample counts once, however many nodes of a group it passes.
+    pub(crate) fn cums(&self, drawing: Drawing, groups: &[Vec<&Node<'_>>]) -> Result<Vec<Weight>> {
+        if groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        let budget = &self.options.budget;
+        let shape = Shape { values: self.values, call_tree: false, drop_negative: false, tags: None, budget };
+        group_cums(self.profile(), &self.places(drawing)?, &shape, groups)
     }
 
     /// The unit all amounts are written in: for `minimum`, one in which the smallest is a whole, or, unless `whole`, at

@@ -88,6 +88,13 @@ pub struct Instruction {
     pub text: String,
 }
 
+impl Instruction {
+    /// The address behind it.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.0.wrapping_add(self.size as u64)
+    }
+}
+
 impl Routine {
     /// The first addresses of its instructions.
     pub fn instruction_addresses(&self, architecture: Architecture) -> Vec<SymbolAddr> {

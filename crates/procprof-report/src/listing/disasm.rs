@@ -44,7 +44,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
     let options = &without_inlined(options);
     let subject = Subject::new(&view.profile, options)?;
     let shown = subject.graph(DRAWING)?;
-    let mut routines = sampled(sources, &shown.graph, &view.profile);
+    let mut routines = sampled(sources, &shown.graph, &subject, DRAWING)?;
     routines.sort_by(|a, b| (a.name(), a.routine.start).cmp(&(b.name(), b.routine.start)));
     let to = options.unit.as_str();
     let _ = writeln!(out.text, "Total: {}", subject.amount(subject.total, to));
@@ -173,15 +173,24 @@ pub(crate) struct Sampled<'a> {
     pub(crate) code: &'a Code,
     pub(crate) routine: &'a Routine,
     /// Its nodes by address in the file.
-    pub(crate) nodes: Vec<(u64, &'a Node<'a>)>,
+    nodes: Vec<(u64, &'a Node<'a>)>,
+    /// The samples that pass any of the nodes.
+    cum: i64,
+    /// By address, the samples that pass any of the several nodes of an instruction.
+    shared: HashMap<u64, i64>,
 }
 
 /// The routines with samples in them, code by code.
-pub(crate) fn sampled<'a>(sources: &'a Sources, graph: &'a Graph<'a>, profile: &Profile) -> Vec<Sampled<'a>> {
+pub(crate) fn sampled<'a>(
+    sources: &'a Sources,
+    graph: &'a Graph<'a>,
+    subject: &Subject<'_>,
+    drawing: Drawing,
+) -> Result<Vec<Sampled<'a>>> {
     if sources.code.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let mapping_of = MappingOf::new(profile);
+    let mapping_of = MappingOf::new(subject.whole);
     let mut by_mapping: BTreeMap<MappingId, Vec<&Node<'_>>> = BTreeMap::new();
     for node in graph.shown_nodes() {
         if let Some(mapping) = mapping_of.node(node) {
@@ -189,7 +198,36 @@ pub(crate) fn sampled<'a>(sources: &'a Sources, graph: &'a Graph<'a>, profile: &
         }
     }
     let nodes = |code: &Code| by_mapping.get(&code.mapping).map_or(&[][..], Vec::as_slice);
-    sources.code.iter().flat_map(|code| Sampled::in_code(code, nodes(code))).collect()
+    let mut routines: Vec<Sampled<'_>> =
+        sources.code.iter().flat_map(|code| Sampled::in_code(code, nodes(code))).collect();
+    count_once(&mut routines, subject, drawing)?;
+    Ok(routines)
+}
+
+/// Counts each sample once in a routine and in an instruction, however many of their nodes it passes.
+fn count_once(routines: &mut [Sampled<'_>], subject: &Subject<'_>, drawing: Drawing) -> Result<()> {
+    let (mut groups, mut keys) = (Vec::new(), Vec::new());
+    for (place, sampled) in routines.iter().enumerate().filter(|(_, sampled)| sampled.nodes.len() > 1) {
+        groups.push(sampled.nodes.iter().map(|(_, node)| *node).collect());
+        keys.push((place, None));
+        let mut nodes = sampled.nodes.as_slice();
+        for instruction in sampled.routine.instructions(sampled.code, Syntax::Att) {
+            let (own, others) = nodes.split_at(nodes.partition_point(|(address, _)| *address < instruction.end()));
+            nodes = others;
+            if own.len() > 1 {
+                groups.push(own.iter().map(|(_, node)| *node).collect());
+                keys.push((place, Some(instruction.address.0)));
+            }
+        }
+    }
+    for ((place, instruction), cum) in keys.into_iter().zip(subject.cums(drawing, &groups)?) {
+        let sampled = &mut routines[place];
+        match instruction {
+            Some(address) => drop(sampled.shared.insert(address, cum.value())),
+            None => sampled.cum = cum.value(),
+        }
+    }
+    Ok(())
 }
 
 impl<'a> Sampled<'a> {
@@ -201,7 +239,9 @@ impl<'a> Sampled<'a> {
         let sampled = code.routines.iter().map(|routine| {
             let from = nodes.partition_point(|(address, _)| *address < routine.start);
             let to = nodes.partition_point(|(address, _)| *address < routine.end()).max(from);
-            Sampled { code, routine, nodes: nodes[from..to].to_vec() }
+            let nodes = nodes[from..to].to_vec();
+            let cum = nodes.first().map_or(0, |(_, node)| node.cum.value());
+            Sampled { code, routine, nodes, cum, shared: HashMap::default() }
         });
         sampled.filter(|sampled| !sampled.nodes.is_empty()).collect()
     }
@@ -210,8 +250,8 @@ impl<'a> Sampled<'a> {
         self.routine.names.first().map_or("", String::as_str)
     }
 
-    fn sum(&self, part: fn(&Node<'_>) -> Weight) -> i64 {
-        self.nodes.iter().fold(0i64, |sum, (_, node)| sum.saturating_add(part(node).value()))
+    fn flat(&self) -> i64 {
+        self.nodes.iter().fold(0i64, |sum, (_, node)| sum.saturating_add(node.flat.value()))
     }
 }
 
@@ -231,8 +271,7 @@ pub(crate) fn rows<'r>(sampled: &Sampled<'_>, instructions: &'r [Instruction]) -
         let place = sampled.routine.places.get(index).and_then(|frames| frames.first()).cloned().unwrap_or_default();
         let mut source = (place.function, base_name(&place.file).to_owned(), place.line);
         let (mut flat, mut cum) = (Weight::default(), Weight::default());
-        let end = instruction.address.0.wrapping_add(instruction.size as u64);
-        while let Some((_, node)) = nodes.next_if(|(address, _)| *address < end) {
+        while let Some((_, node)) = nodes.next_if(|(address, _)| *address < instruction.end()) {
             flat.add(node.flat);
             cum.add(node.cum);
             let own = &node.place;
@@ -247,7 +286,8 @@ pub(crate) fn rows<'r>(sampled: &Sampled<'_>, instructions: &'r [Instruction]) -
                 source.0 = own.name.to_owned();
             }
         }
-        rows.push(Row { instruction, flat: flat.value(), cum: cum.value(), source });
+        let cum = sampled.shared.get(&instruction.address.0).copied().unwrap_or(cum.value());
+        rows.push(Row { instruction, flat: flat.value(), cum, source });
     }
     rows
 }
@@ -264,7 +304,7 @@ fn push_routine(out: &mut Output<'_>, subject: &Subject<'_>, sampled: &Sampled<'
     for name in names {
         let _ = writeln!(out.text, "    AKA ======================== {}", one_line(name));
     }
-    let (flat, cum) = (sampled.sum(|node| node.flat), sampled.sum(|node| node.cum));
+    let (flat, cum) = (sampled.flat(), sampled.cum);
     let _ = writeln!(
         out.text,
         "{:>10} {:>10} (flat, cum) {} of Total",

@@ -43,6 +43,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
     let subject = Subject::new(&view.profile, options)?;
     let shown = subject.graph(DRAWING)?;
     let routines = routines(&shown.graph, options)?;
+    let listings = listings(&subject, &routines)?;
     let to = options.unit.as_str();
     let _ = writeln!(out.text, "Total: {}", subject.amount(subject.total, to));
     for (name, files) in routines {
@@ -51,8 +52,8 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
         }
         let mut files: Vec<_> = files.into_iter().filter(|(file, _)| !file.is_empty()).collect();
         files.sort_by_key(|(file, _)| *file);
-        for (file, nodes) in files {
-            let listing = Listing::from_nodes(&nodes);
+        for (file, _) in files {
+            let listing = &listings[&(name, file)];
             let _ = writeln!(out.text, "ROUTINE ======================== {} in {}", one_line(name), one_line(file));
             let [flat_text, cum_text] = [listing.flat, listing.cum].map(|value| subject.amount(value, to));
             let _ = writeln!(
@@ -61,7 +62,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
                 percentage(listing.cum, subject.total)
             );
             match sources.text(file) {
-                Ok(text) => push_lines(out, &subject, &listing, text)?,
+                Ok(text) => push_lines(out, &subject, listing, text)?,
                 Err(why) => {
                     let _ = writeln!(out.text, " Error: {}", one_line(why));
                 }
@@ -117,6 +118,36 @@ pub(crate) fn routines<'g, 'a>(graph: &'g Graph<'a>, options: &Options) -> Resul
     }
 }
 
+/// Listings by function and file.
+pub(crate) type Listings<'g> = BTreeMap<(&'g str, &'g str), Listing>;
+
+/// The listings of all functions. A sample counts once in a function and in a line, however many nodes of them it
+/// passes.
+pub(crate) fn listings<'g>(subject: &Subject<'_>, routines: &Routines<'g, '_>) -> Result<Listings<'g>> {
+    let mut listings = Listings::new();
+    let (mut groups, mut keys) = (Vec::new(), Vec::new());
+    for (name, files) in routines {
+        for (file, nodes) in files {
+            listings.insert((*name, *file), Listing::from_nodes(nodes));
+            let mut lines: BTreeMap<i64, Vec<&Node<'_>>> = BTreeMap::new();
+            nodes.iter().for_each(|node| lines.entry(node.place.line).or_default().push(node));
+            let lines = lines.into_iter().map(|(line, nodes)| (Some(line), nodes));
+            for (line, nodes) in lines.chain([(None, nodes.clone())]).filter(|(_, nodes)| nodes.len() > 1) {
+                groups.push(nodes);
+                keys.push(((*name, *file), line));
+            }
+        }
+    }
+    for ((function, line), cum) in keys.into_iter().zip(subject.cums(DRAWING, &groups)?) {
+        let Some(listing) = listings.get_mut(&function) else { continue };
+        match line {
+            Some(line) => listing.sums.entry(line).or_default().1 = cum.sum,
+            None => listing.cum = cum.sum,
+        }
+    }
+    Ok(listings)
+}
+
 fn push_lines(out: &mut Output<'_>, subject: &Subject<'_>, listing: &Listing, text: &str) -> Result<()> {
     let to = subject.options.unit.as_str();
     let amount = |value: i64| if value == 0 { ".".to_owned() } else { subject.amount(value, to) };
@@ -139,7 +170,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    pub(crate) fn from_nodes(nodes: &[&Node<'_>]) -> Listing {
+    fn from_nodes(nodes: &[&Node<'_>]) -> Listing {
         let start = |node: &Node<'_>| match node.place.start_line {
             0 => node.place.line.saturating_sub(MARGIN),
             start => start,

@@ -13,7 +13,6 @@ use procprof_profile::{Addr, LocationId, MappingId, Profile};
 use crate::display::measure::percentage;
 use crate::display::place::base_name;
 use crate::display::text::{one_line, xml};
-use crate::graph::Node;
 use crate::header::subject::{Drawing, Subject};
 use crate::listing::code::{CodePlace, Syntax};
 use crate::listing::disasm::{Row, Sampled, rows, sampled, without_inlined};
@@ -34,13 +33,11 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
     let machine = Subject::new(&view.profile, &by_address)?;
     let drawing = Drawing { granularity: Granularity::Addresses, ..list::DRAWING };
     let addresses = machine.graph(drawing)?;
-    let routines = sampled(sources, &addresses.graph, &view.profile);
+    let routines = sampled(sources, &addresses.graph, &machine, drawing)?;
     let page = Page { subject: &subject, sources, instructions: instructions(&routines, options) };
     out.text.push_str(&page.head());
-    for (name, files) in list::routines(&lines.graph, options)? {
-        for (file, nodes) in files {
-            page.push_function(out, name, file, &nodes)?;
-        }
+    for ((name, file), listing) in list::listings(&subject, &list::routines(&lines.graph, options)?)? {
+        page.push_function(out, name, file, &listing)?;
     }
     out.text.push_str("</main>\n</body>\n</html>\n");
     Ok(())
@@ -146,8 +143,7 @@ impl Page<'_> {
         if value == 0 { ".".to_owned() } else { self.amount(value) }
     }
 
-    fn push_function(&self, out: &mut Output<'_>, name: &str, file: &str, nodes: &[&Node<'_>]) -> Result<()> {
-        let listing = Listing::from_nodes(nodes);
+    fn push_function(&self, out: &mut Output<'_>, name: &str, file: &str, listing: &Listing) -> Result<()> {
         let share = percentage(listing.cum, self.subject.total);
         let _ = writeln!(
             out.text,
