@@ -10,7 +10,7 @@
 //! --- Memory map: ---              brpc: the kernel's map follows without a heading
 //!   00400000-00fcb000: prog
 //! ```
-//! Lines with `#` are comments (Go writes the symbols there). Format: google/pprof, `profile/legacy_profile.go`;
+//! Lines with `#` are comments, in which Go writes the [names](super::go_comments) of the addresses above. Format: google/pprof, `profile/legacy_profile.go`;
 //! jeprof, `ReadSynchProfile`.
 //!
 //! Values are `contentions` and `delay` in nanoseconds, estimated while decoding as pprof does: contentions times the
@@ -86,6 +86,7 @@ impl Reader {
             let here = lines.rest();
             let Some(line) = lines.next() else { return Ok((&[], 0)) };
             if line.is_blank_or_comment() {
+                self.stacks.read_comment(&line);
                 continue;
             }
             if line.text.starts_with(b"---") {

@@ -42,6 +42,17 @@ pub(crate) fn check(name: &str, format: &str) -> Decoded {
     decoded
 }
 
+/// [`check`], and that pprof reads the same but for names in comments, which it passes over.
+pub(crate) fn check_with_go_unnamed(name: &str, format: &str) -> Decoded {
+    let decoded = check(name, format);
+    let mut parts = decoded.profile.clone().into_parts();
+    parts.locations.iter_mut().for_each(|location| (location.lines_start, location.lines_end) = (0, 0));
+    parts.lines.clear();
+    let adjusted = parts.finish().unwrap().adjusted(Grammar::Pprof).unwrap();
+    assert_eq!(Raw::from_profile(&adjusted), Raw::of_go(&path(name)), "{name}");
+    decoded
+}
+
 /// [`check`], and that pprof reads the same.
 pub(crate) fn check_with_go(name: &str, format: &str) -> Decoded {
     let decoded = check(name, format);

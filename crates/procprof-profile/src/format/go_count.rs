@@ -6,7 +6,7 @@
 //! # 0x71e910 main.wait+0x30 /src/main.go:21      a comment
 //! ```
 //! The one sample type has the profile's name and the unit `count`. `---` ends the samples; a memory map may follow.
-//! Symbols in comments are not read, as pprof does not. Address 0, with which `threadcreate` fills up its stacks, is
+//! Comments have the [names](super::go_comments) of the addresses above, which pprof does not read. Address 0, with which `threadcreate` fills up its stacks, is
 //! left out (pprof makes 0xffffffffffffffff of it); a stack of nothing else is the frame `[no stack]`, so that reports
 //! have a row for its count. Format: google/pprof, `profile/legacy_profile.go`; Go, `runtime/pprof`.
 
@@ -83,7 +83,9 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
             let map = lines.behind_map_heading(&line);
             return stacks.finish(map, lines.number(), warnings);
         }
-        if !line.is_blank_or_comment() {
+        if line.is_blank_or_comment() {
+            stacks.read_comment(&line);
+        } else {
             let read = read_sample(&mut stacks, &line);
             stacks.odd.keep(&line, read)?;
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! heap profile:    144:  8498176 [   144:  8498176] @ heapz_v2/524288
 //!      1:     9216 [     1:     9216] @ 0xc635c8 0x42ecc3     objects: bytes in use [objects: bytes allocated] @ return addresses, leaf first
-//! # a comment
+//! #	0xc635c7	main.make+0x27	/src/main.go:9                   a comment, of Go with the name of an address above
 //! --- Memory map: ---                                         or `MAPPED_LIBRARIES:`
 //!   00400000-00fcb000: /usr/bin/prog
 //! ```
@@ -71,7 +71,9 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
         if is_map_heading(line.text) {
             break;
         }
-        if !line.is_blank_or_comment() {
+        if line.is_blank_or_comment() {
+            stacks.read_comment(&line);
+        } else {
             let read = read_sample(&mut stacks, &line, header.has_allocations);
             stacks.odd.keep(&line, read)?;
         }

@@ -20,6 +20,7 @@ pub(crate) mod fixtures;
 pub mod flame_html;
 pub mod flame_svg;
 mod foreign;
+mod go_comments;
 pub mod go_count;
 #[cfg(test)]
 pub(crate) mod go_raw;

@@ -5,6 +5,7 @@
 use foldhash::HashMap;
 
 use super::Limits;
+use super::go_comments::GoComments;
 use super::legacy_frames::LegacyFrames;
 use crate::text::{Cursor, Line, OddLines};
 use crate::{Addr, Addresses, Error, Label, Location, LocationId, Profile, ProfileBuilder, Result, maps};
@@ -18,6 +19,7 @@ pub(crate) struct RawStacks {
     stack: Vec<LocationId>,
     /// Lines of the text that are left out.
     pub(crate) odd: OddLines,
+    comments: GoComments,
 }
 
 impl RawStacks {
@@ -39,6 +41,7 @@ impl RawStacks {
             locations: HashMap::default(),
             stack: Vec::new(),
             odd: OddLines::default(),
+            comments: GoComments::default(),
         }
     }
 
@@ -122,12 +125,20 @@ impl RawStacks {
         self.builder.sample(&self.stack, values, labels);
     }
 
-    /// Attaches the memory map, which ends the text of `lines` lines before it, warns about odd lines, and gives the
-    /// profile.
+    /// Reads a line that is no sample, for the name that it may have.
+    pub(crate) fn read_comment(&mut self, line: &Line<'_>) {
+        if !line.is_cut {
+            self.comments.read(line.text, &mut self.builder);
+        }
+    }
+
+    /// Names locations by the comments, attaches the memory map, which ends the text of `lines` lines before it, warns
+    /// about odd lines, and gives the profile.
     ///
     /// # Errors
     /// The error of the first broken line if there is no sample, and those of [`ProfileBuilder::finish`].
     pub(crate) fn finish(mut self, map: &[u8], lines: usize, warnings: &mut Vec<String>) -> Result<Profile> {
+        self.comments.name(&mut self.builder)?;
         let mut odd = OddLines::default();
         maps::attach(&maps::parse_counting(map, &mut odd), &mut self.builder);
         self.odd.append(odd, lines);

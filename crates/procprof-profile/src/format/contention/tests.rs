@@ -1,13 +1,33 @@
-use crate::format::fixtures::{check, check_with_go, decoded, error};
+use crate::LocationId;
+use crate::format::fixtures::{check, check_with_go, check_with_go_unnamed, decoded, error};
 
 #[test]
 fn fixtures_read_as_pprof_reads_them() {
     for name in ["mutex.txt", "block.txt"] {
-        check_with_go(&format!("contention/{name}"), "contention");
+        check_with_go_unnamed(&format!("contention/{name}"), "contention");
     }
     let decoded = check_with_go("contention/contentionz.txt", "contention");
     assert_eq!(decoded.profile.duration().0, 90_061_000_000);
     assert!(decoded.profile.comments().any(|comment| comment == "#procprof:lost=3"));
+}
+
+#[test]
+fn names_of_go_are_in_comments() {
+    let samples = "9 1 @ 0x12 0x11 0x30 0x50\n#\t0x11\tsync.(*Mutex).Unlock+0x7\tsync/a b.go:65\n#\t0x10\tmain.f+0x1\t\t/m.go:36\n#\t0x4f\n\n";
+    let go = format!("--- mutex:\ncycles/second=1000000000\nsampling period=1\n{samples}");
+    let count = "goroutine profile: total 1\n1 @ 0x12 0x11 0x30 0x50\n#\t0x11\tsync.(*Mutex).Unlock+0x7\tsync/a b.go:65\n#\t0x10\tmain.f+0x1\t/m.go:36\n";
+    let heap = "heap profile: 1: 9 [1: 9] @ heap/2\n1: 9 [1: 9] @ 0x12 0x11 0x30 0x50\n#\t0x11\tsync.(*Mutex).Unlock+0x7\tsync/a b.go:65\n#\t0x10\tmain.f+0x1\t/m.go:36\n# Sys = 9\n";
+    for text in [go.as_str(), count, heap] {
+        let profile = decoded(text.as_bytes()).profile;
+        let place = |id: &LocationId| {
+            let line = profile.lines(*id).first()?;
+            let function = profile.function(line.function);
+            Some(format!("{} {}:{}", profile.string(function.name), profile.string(function.filename), line.line))
+        };
+        let places: Vec<_> = profile.sample(0).stack.iter().map(place).collect();
+        let expected = ["sync.(*Mutex).Unlock sync/a b.go:65", "main.f /m.go:36"].map(|place| Some(place.to_owned()));
+        assert_eq!((&places[..2], &places[2..]), (&expected[..], &[None, None][..]), "{text}");
+    }
 }
 
 #[test]

@@ -1,10 +1,10 @@
 use super::*;
 use crate::LocationId;
-use crate::format::fixtures::{check, check_with_go, decoded, error};
+use crate::format::fixtures::{check, check_with_go_unnamed, decoded, error};
 
 #[test]
 fn recorded_profiles_read_as_pprof_reads_them() {
-    check_with_go("go-count/goroutine.txt", NAME);
+    check_with_go_unnamed("go-count/goroutine.txt", NAME);
     let profile = check("go-count/threadcreate.txt", NAME).profile;
     let name = |id: LocationId| profile.string(profile.function(profile.lines(id)[0].function).name);
     assert!(profile.samples().all(|sample| sample.stack.iter().map(|id| name(*id)).eq(["[no stack]"])));

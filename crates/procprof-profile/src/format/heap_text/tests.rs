@@ -1,10 +1,10 @@
-use crate::format::fixtures::{check, check_with_go, decoded, error};
+use crate::format::fixtures::{check, check_with_go_unnamed, decoded, error};
 use crate::{Grammar, Sampling};
 
 #[test]
 fn fixtures_read_as_pprof_reads_them() {
     for name in ["work.heap", "go-heap.txt", "heapz_v2.heap", "heap_v2.heap", "growth.heap"] {
-        check_with_go(&format!("heap-text/{name}"), "heap-text");
+        check_with_go_unnamed(&format!("heap-text/{name}"), "heap-text");
     }
     check("heap-text/untyped.heap", "heap-text");
 }
