@@ -9,14 +9,18 @@
 //!
 //! goroutine 21 gp=0xc000007c00 m=nil [sync.Mutex.Lock]:     as a program with GOTRACEBACK=system prints it
 //! ```
-//! The sample type is `goroutine`, as of the other forms of this profile. Labels are `state`, `created_by`, and `wait`
-//! in minutes. What a crashing program prints before the first goroutine is passed over, registers behind the last too.
+//! The sample type is `goroutine`, as of the other forms of this profile. Labels are `state`, `created_by`, `wait`
+//! in minutes, `leaked`, and those of the goroutine itself ([`heading`]). What a crashing program prints before the first goroutine is passed over, registers behind the last too.
 //! Format: Go, `runtime/traceback.go`.
 
 use super::call_tree::{self, CallTree, Frame};
 use super::{Detect, Format, Limits};
 use crate::text::OddLines;
 use crate::{Error, LocationId, Place, Profile, Result};
+
+mod heading;
+
+use heading::Heading;
 
 /// Name of the format.
 pub const NAME: &str = "goroutines";
@@ -80,28 +84,6 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     }
     reader.odd.warn(NAME, warnings);
     reader.tree.finish()
-}
-
-/// The line above a stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Heading {
-    state: String,
-    minutes: i64,
-}
-
-impl Heading {
-    fn parse(line: &str) -> Option<Heading> {
-        let rest = line.strip_prefix("goroutine ")?;
-        let (number, rest) = rest.split_once(' ')?;
-        let (_, inner) = rest.strip_suffix("]:")?.split_once('[')?;
-        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        let mut parts = inner.split(", ");
-        let mut heading = Heading { state: parts.next().unwrap_or_default().to_owned(), minutes: 0 };
-        heading.minutes = parts.find_map(|part| part.strip_suffix(" minutes")?.parse().ok()).unwrap_or(0);
-        Some(heading)
-    }
 }
 
 struct Reader {
@@ -187,6 +169,12 @@ impl Reader {
         labels.extend(creator.map(|creator| self.tree.builder.text_label("created_by", &creator)));
         if heading.minutes > 0 {
             labels.push(self.tree.builder.number_label("wait", heading.minutes, "minutes"));
+        }
+        if heading.is_leaked {
+            labels.push(self.tree.builder.text_label("leaked", "true"));
+        }
+        for (key, value) in &heading.labels {
+            labels.push(self.tree.builder.text_label(key, value));
         }
         let labels = self.tree.labels(&labels);
         self.tree.add(node, labels, &[1]);

@@ -38,6 +38,22 @@ fn crashes_are_read() {
 }
 
 #[test]
+fn labels_of_goroutines_are_kept() {
+    let text = "goroutine 7 [select (leaked)] {tenant: \"a\"}:\nmain.f()\n\t/m.go:7 +0x5\n\ngoroutine 8 [running]:\nmain.g()\n\t/m.go:8 +0x5\n";
+    let profile = decoded(text.as_bytes()).profile;
+    let texts = |index| {
+        let labels = profile.sample(index).labels.iter().filter_map(|label| match label.value {
+            LabelValue::Text(value) => Some((profile.string(label.key), profile.string(value))),
+            LabelValue::Number(..) => None,
+        });
+        labels.collect::<Vec<_>>()
+    };
+    assert_eq!((names(&profile, 0), names(&profile, 1)), (vec!["main.f"], vec!["main.g"]));
+    assert_eq!(texts(0), [("state", "select"), ("leaked", "true"), ("tenant", "a")]);
+    assert_eq!(texts(1), [("state", "running")]);
+}
+
+#[test]
 fn other_texts_are_not_claimed() {
     for (text, expected) in [
         ("goroutine 1 [running]:\n", Detect::Yes),
