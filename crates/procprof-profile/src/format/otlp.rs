@@ -4,10 +4,11 @@
 //! ```text
 //! ProfilesData      1 resource_profiles* 2 dictionary
 //! Dictionary        1 mapping* 2 location* 3 function* 4 link* 5 string* 6 attribute* 7 stack*; entry 0 of each is the one that is meant by no other
-//! ResourceProfiles  1 resource (1 attribute*: 1 key 2 value) 2 scope_profiles* (2 profile*)
+//! ResourceProfiles  1 resource (1 pair*) 2 scope_profiles* (1 scope (1 name 2 version 3 pair*) 2 profile*)
+//! Pair              1 key 2 value (1 text 2 bool 3 number 4 float 8 string) 3 key as a string of the dictionary
 //! Profile           1 sample_type 2 sample* 3 time_unix_nano 4 duration_nano 5 period_type 6 period 11 attribute*
 //! Sample            1 stack 2 attribute* 3 link 4 value* 5 timestamp*
-//! Stack             1 location*, leaf first      ValueType 1 type 2 unit      Attribute 1 key 2 value (1 text 3 number) 3 unit
+//! Stack             1 location*, leaf first      ValueType 1 type 2 unit      Attribute 1 key 2 value 3 unit
 //! Location          1 mapping 2 address 3 line* 4 attribute*      Line 1 function 2 line 3 column
 //! Mapping           1 start 2 limit 3 offset 4 file 5 attribute*  Function 1 name 2 system_name 3 file 4 start_line
 //! {"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"samples":[{"stackIndex":1,"values":["3"]}]}]}]}],"dictionary":{"stackTable":[{},…]}}
@@ -15,8 +16,10 @@
 //! A file may have several messages, each with its dictionary, as the `file` exporter of the collector writes them: one
 //! JSON on each line, or protobuf behind its length in 4 bytes, big-endian.
 //!
-//! Profiles of one sample type are one profile, whose labels are the attributes of samples and of their resource: texts
-//! and whole numbers. Those of several types are events named after them. The values of a sample are added; a sample
+//! Profiles of one sample type are one profile, whose labels are the attributes of samples, of their profile, scope and
+//! resource: texts, numbers and truths. The name and version of a scope are `otel.scope.name` and `otel.scope.version`.
+//! Fields of protobuf beyond these messages' last are counted in warnings. Profiles of several types are events named
+//! after them. The values of a sample are added; a sample
 //! without values counts 1 for each of its timestamps, or the period where the unit is none of `count`. Where the type
 //! is a count and the period has a type of its own, there is a second sample type: the count in periods.
 //!
@@ -52,6 +55,10 @@ pub(super) const FORMAT: Format = Format {
 /// The attribute of a mapping that is its build id.
 const BUILD_ID: &str = "process.executable.build_id.gnu";
 
+/// Labels for the name and the version of a scope, as OpenTelemetry names them in other formats.
+const SCOPE_NAME: &str = "otel.scope.name";
+const SCOPE_VERSION: &str = "otel.scope.version";
+
 /// Whether the bytes are profiles of OpenTelemetry: JSON by its keys, protobuf if all of it fits.
 pub fn detect(bytes: &[u8]) -> Detect {
     match json::detect(bytes, json::Form::Otlp) {
@@ -78,7 +85,7 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
     // A message may begin with the bytes of a line break and a brace.
     let is_text = bytes.trim_ascii_start().first() == Some(&b'{') && binary::detect(bytes) != Detect::Yes;
     let mut left_out = LeftOut::default();
-    let messages = if is_text { text::read(bytes, &mut left_out, warnings)? } else { binary::read_all(bytes)? };
+    let messages = if is_text { text::read(bytes, &mut left_out, warnings)? } else { binary::read_all(bytes, warnings)? };
     let events = build::build(&messages, bytes.len(), limits, &mut left_out)?;
     left_out.end(NAME, events.iter().all(|event| event.profile.sample_count() == 0), warnings)?;
     if events.is_empty() { Err(Error::invalid("OpenTelemetry data without any profile")) } else { Ok(events) }
@@ -89,11 +96,25 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
 struct Data<'a> {
     dictionary: Dictionary<'a>,
     /// Attributes of all resources, back to back.
-    resources: Vec<(Cow<'a, str>, Value<'a>)>,
+    resources: Vec<Pair<'a>>,
+    /// Those of all scopes.
+    scopes: Vec<Pair<'a>>,
     profiles: Vec<OtlpProfile>,
     samples: Vec<Sample>,
     /// Positions of the attributes of samples, back to back.
     sample_attributes: Vec<i64>,
+    /// Those of profiles.
+    profile_attributes: Vec<i64>,
+}
+
+/// A key, which is a text, and its value.
+type Pair<'a> = (Value<'a>, Value<'a>);
+
+/// Adds a pair, unless its text is empty.
+fn push_text<'a>(pairs: &mut Vec<Pair<'a>>, key: &'static str, text: Cow<'a, str>) {
+    if !text.is_empty() {
+        pairs.push((Value::Text(Cow::Borrowed(key)), Value::Text(text)));
+    }
 }
 
 #[derive(Default)]
@@ -132,6 +153,8 @@ impl Span {
 #[derive(Default)]
 struct OtlpProfile {
     resource: Span,
+    scope: Span,
+    attributes: Span,
     sample_type: ValueType,
     samples: Span,
     time: i64,

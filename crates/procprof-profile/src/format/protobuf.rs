@@ -8,6 +8,11 @@
 //! 0a 04 08 01 10 02   field 1, 4 bytes: field 1 = 1, field 2 = 2
 //! ```
 
+use std::cell::RefCell;
+
+/// Most unknown fields that are told apart.
+const UNKNOWN_MAX: usize = 16;
+
 /// Why bytes are not a message, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -215,6 +220,45 @@ impl<'a> Reader<'a> {
 
     fn fault(&self, kind: FaultKind) -> Fault {
         Fault { offset: self.offset(), kind }
+    }
+}
+
+/// Fields that a decoder does not know, of formats that grow: counted, and warned about once each.
+#[derive(Debug, Default)]
+pub(crate) struct UnknownFields {
+    all: RefCell<Vec<UnknownField>>,
+}
+
+#[derive(Debug)]
+struct UnknownField {
+    message: &'static str,
+    number: u32,
+    count: usize,
+    /// Offset of the first.
+    offset: usize,
+}
+
+impl UnknownFields {
+    /// Notes a field of a message of that name.
+    #[cold]
+    pub(crate) fn note(&self, message: &'static str, field: &Field<'_>) {
+        let mut all = self.all.borrow_mut();
+        let known = all.iter().position(|known| (known.message, known.number) == (message, field.number));
+        // Those beyond the limit are one.
+        let (message, number) =
+            if known.is_none() && all.len() >= UNKNOWN_MAX { ("", 0) } else { (message, field.number) };
+        match all.iter_mut().find(|known| (known.message, known.number) == (message, number)) {
+            Some(known) => known.count += 1,
+            None => all.push(UnknownField { message, number, count: 1, offset: field.offset }),
+        }
+    }
+
+    pub(crate) fn warn(self, format: &str, warnings: &mut Vec<String>) {
+        for UnknownField { message, number, count, offset } in self.all.into_inner() {
+            let what =
+                if message.is_empty() { "other fields".to_owned() } else { format!("field {number} of {message}") };
+            warnings.push(format!("{format}: {what}: unknown and left out, {count}, the first at offset {offset}"));
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use super::{
-    Attribute, Data, Dictionary, Function, Line, Location, Mapping, NAME, OtlpProfile, Sample, Span, Value, ValueType,
+    Attribute, Data, Dictionary, Function, Line, Location, Mapping, NAME, OtlpProfile, Pair, SCOPE_NAME, SCOPE_VERSION,
+    Sample, Span, Value, ValueType, push_text,
 };
 use crate::format::Detect;
-use crate::format::protobuf::{Fault, FaultKind, Field, Reader, Value as Wire};
+use crate::format::protobuf::{Fault, FaultKind, Field, Reader, UnknownFields, Value as Wire};
 use crate::{Error, Place, Result};
 
 type Read<T> = std::result::Result<T, Fault>;
@@ -55,10 +56,12 @@ fn detect_message(bytes: &[u8]) -> Detect {
     let (mut reader, mut has_profiles, mut has_dictionary) = (Reader::new(bytes), false, bytes.is_empty());
     loop {
         match reader.field() {
-            Ok(Some(Field { number: 1, value: Wire::Bytes(resource), .. })) if is_message(resource, 3) => {
+            Ok(Some(Field { number: 1, value: Wire::Bytes(resource), .. })) if is_message(resource, LAST_DETECTED) => {
                 has_profiles |= !resource.rest().is_empty()
             }
-            Ok(Some(Field { number: 2, value: Wire::Bytes(dictionary), .. })) if is_message(dictionary, 7) => {
+            Ok(Some(Field { number: 2, value: Wire::Bytes(dictionary), .. }))
+                if is_message(dictionary, LAST_DETECTED) =>
+            {
                 has_dictionary = true
             }
             Ok(None) if has_profiles && has_dictionary => return Detect::Yes,
@@ -80,23 +83,30 @@ fn is_message(mut message: Reader<'_>, most: u32) -> bool {
     }
 }
 
-/// Reads the message, or all behind their lengths.
-pub(super) fn read_all(bytes: &[u8]) -> Result<Vec<Data<'_>>> {
+/// Reads the message, or all behind their lengths; a field that none of them should have is counted in a warning.
+pub(super) fn read_all<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Result<Vec<Data<'a>>> {
+    let unknown = UnknownFields::default();
+    let messages = read_messages(bytes, &unknown);
+    unknown.warn(NAME, warnings);
+    messages
+}
+
+fn read_messages<'a>(bytes: &'a [u8], unknown: &UnknownFields) -> Result<Vec<Data<'a>>> {
     if bytes.first() != Some(&0) {
-        return Ok(vec![read(bytes)?]);
+        return Ok(vec![read(bytes, unknown)?]);
     }
     let mut frames = Frames::new(bytes);
     let mut messages = Vec::new();
     while let (start, Some(message)) = (frames.at, frames.next()) {
         let message =
             message.ok_or(Error::Truncated { format: NAME, place: Place::Offset(start), what: "a message" })?;
-        messages.push(read(message).map_err(|error| error.shifted(0, start + 4))?);
+        messages.push(read(message, unknown).map_err(|error| error.shifted(0, start + 4))?);
     }
     Ok(messages)
 }
 
-fn read(bytes: &[u8]) -> Result<Data<'_>> {
-    read_data(bytes).map_err(|fault| {
+fn read<'a>(bytes: &'a [u8], unknown: &UnknownFields) -> Result<Data<'a>> {
+    read_data(bytes, unknown).map_err(|fault| {
         let place = Place::Offset(fault.offset);
         match fault.kind {
             FaultKind::Cut(what) => Error::Truncated { format: NAME, place, what },
@@ -105,48 +115,67 @@ fn read(bytes: &[u8]) -> Result<Data<'_>> {
     })
 }
 
-/// Hands every field of a message to `each`.
-fn fields<'a>(mut message: Reader<'a>, mut each: impl FnMut(&Field<'a>) -> Read<()>) -> Read<()> {
+/// A message, and the last number of its fields.
+#[derive(Clone, Copy)]
+struct Message(&'static str, u32);
+
+const DATA: Message = Message("ProfilesData", 2);
+const RESOURCE_PROFILES: Message = Message("ResourceProfiles", 3);
+const RESOURCE: Message = Message("Resource", 3);
+const SCOPE_PROFILES: Message = Message("ScopeProfiles", 3);
+const SCOPE: Message = Message("InstrumentationScope", 4);
+const KEY_VALUE: Message = Message("KeyValue", 3);
+const ANY_VALUE: Message = Message("AnyValue", 8);
+const DICTIONARY: Message = Message("ProfilesDictionary", 7);
+const PROFILE: Message = Message("Profile", 11);
+const VALUE_TYPE: Message = Message("ValueType", 2);
+const SAMPLE: Message = Message("Sample", 5);
+const MAPPING: Message = Message("Mapping", 5);
+const LOCATION: Message = Message("Location", 4);
+const LINE: Message = Message("Line", 3);
+const FUNCTION: Message = Message("Function", 4);
+const ATTRIBUTE: Message = Message("KeyValueAndUnit", 3);
+const STACK: Message = Message("Stack", 1);
+/// The last field of the outermost messages that detection allows, for versions to come.
+const LAST_DETECTED: u32 = 15;
+
+/// Hands every known field of a message to `each`.
+fn fields<'a>(
+    unknown: &UnknownFields,
+    Message(name, last): Message,
+    mut message: Reader<'a>,
+    mut each: impl FnMut(&Field<'a>) -> Read<()>,
+) -> Read<()> {
     while let Some(field) = message.field()? {
-        each(&field)?;
+        if field.number > last {
+            unknown.note(name, &field);
+        } else {
+            each(&field)?;
+        }
     }
     Ok(())
 }
 
-fn read_data(bytes: &[u8]) -> Read<Data<'_>> {
+fn read_data<'a>(bytes: &'a [u8], unknown: &UnknownFields) -> Read<Data<'a>> {
     let mut data = Data::default();
-    fields(Reader::new(bytes), |field| match field.number {
-        1 => read_resource(&mut data, field.bytes()?),
-        2 => read_dictionary(&mut data.dictionary, field.bytes()?),
+    fields(unknown, DATA, Reader::new(bytes), |field| match field.number {
+        1 => read_resource(&mut data, field.bytes()?, unknown),
+        2 => read_dictionary(&mut data.dictionary, field.bytes()?, unknown),
         _ => Ok(()),
     })?;
     Ok(data)
 }
 
-fn read_resource<'a>(data: &mut Data<'a>, message: Reader<'a>) -> Read<()> {
+fn read_resource<'a>(data: &mut Data<'a>, message: Reader<'a>, unknown: &UnknownFields) -> Read<()> {
     let start = data.resources.len();
     // The profiles may precede the resource.
     let first = data.profiles.len();
-    fields(message, |field| match field.number {
-        1 => fields(field.bytes()?, |field| match field.number {
-            1 => {
-                let mut pair = (Cow::Borrowed(""), Value::None);
-                fields(field.bytes()?, |field| {
-                    match field.number {
-                        1 => pair.0 = text(field)?,
-                        2 => pair.1 = read_value(field.bytes()?)?,
-                        _ => {}
-                    }
-                    Ok(())
-                })?;
-                data.resources.push(pair);
-                Ok(())
-            }
+    fields(unknown, RESOURCE_PROFILES, message, |field| match field.number {
+        1 => fields(unknown, RESOURCE, field.bytes()?, |field| match field.number {
+            1 => push_pair(&mut data.resources, field.bytes()?, unknown),
             _ => Ok(()),
         }),
-        2 => {
-            fields(field.bytes()?, |field| if field.number == 2 { read_profile(data, field.bytes()?) } else { Ok(()) })
-        }
+        2 => read_scope_profiles(data, field.bytes()?, unknown),
         _ => Ok(()),
     })?;
     let resource = Span::since(start, &data.resources);
@@ -154,32 +183,69 @@ fn read_resource<'a>(data: &mut Data<'a>, message: Reader<'a>) -> Read<()> {
     Ok(())
 }
 
-fn read_profile<'a>(data: &mut Data<'a>, message: Reader<'a>) -> Read<()> {
-    let mut profile = OtlpProfile::default();
-    let start = data.samples.len();
-    fields(message, |field| {
+fn read_scope_profiles<'a>(data: &mut Data<'a>, message: Reader<'a>, unknown: &UnknownFields) -> Read<()> {
+    let (start, first) = (data.scopes.len(), data.profiles.len());
+    fields(unknown, SCOPE_PROFILES, message, |field| match field.number {
+        1 => fields(unknown, SCOPE, field.bytes()?, |field| {
+            match field.number {
+                1 => push_text(&mut data.scopes, SCOPE_NAME, text(field)?),
+                2 => push_text(&mut data.scopes, SCOPE_VERSION, text(field)?),
+                3 => push_pair(&mut data.scopes, field.bytes()?, unknown)?,
+                _ => {}
+            }
+            Ok(())
+        }),
+        2 => read_profile(data, field.bytes()?, unknown),
+        _ => Ok(()),
+    })?;
+    let scope = Span::since(start, &data.scopes);
+    data.profiles[first..].iter_mut().for_each(|profile| profile.scope = scope);
+    Ok(())
+}
+
+fn push_pair<'a>(pairs: &mut Vec<Pair<'a>>, message: Reader<'a>, unknown: &UnknownFields) -> Read<()> {
+    let mut pair = (Value::None, Value::None);
+    fields(unknown, KEY_VALUE, message, |field| {
         match field.number {
-            1 => profile.sample_type = read_value_type(field.bytes()?)?,
+            1 => pair.0 = Value::Text(text(field)?),
+            2 => pair.1 = read_value(field.bytes()?, unknown)?,
+            3 => pair.0 = Value::String(field.int()?),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    pairs.push(pair);
+    Ok(())
+}
+
+fn read_profile<'a>(data: &mut Data<'a>, message: Reader<'a>, unknown: &UnknownFields) -> Read<()> {
+    let mut profile = OtlpProfile::default();
+    let (start, first) = (data.samples.len(), data.profile_attributes.len());
+    fields(unknown, PROFILE, message, |field| {
+        match field.number {
+            1 => profile.sample_type = read_value_type(field.bytes()?, unknown)?,
             2 => {
-                let sample = read_sample(&mut data.sample_attributes, field.bytes()?)?;
+                let sample = read_sample(&mut data.sample_attributes, field.bytes()?, unknown)?;
                 data.samples.push(sample);
             }
             3 => profile.time = field.fixed()? as i64,
             4 => profile.duration = field.int()?,
-            5 => profile.period_type = read_value_type(field.bytes()?)?,
+            5 => profile.period_type = read_value_type(field.bytes()?, unknown)?,
             6 => profile.period = field.int()?,
+            11 => field.numbers(|number| data.profile_attributes.push(number as i64))?,
             _ => {}
         }
         Ok(())
     })?;
     profile.samples = Span::since(start, &data.samples);
+    profile.attributes = Span::since(first, &data.profile_attributes);
     data.profiles.push(profile);
     Ok(())
 }
 
-fn read_value_type(message: Reader<'_>) -> Read<ValueType> {
+fn read_value_type(message: Reader<'_>, unknown: &UnknownFields) -> Read<ValueType> {
     let mut kind = ValueType::default();
-    fields(message, |field| {
+    fields(unknown, VALUE_TYPE, message, |field| {
         match field.number {
             1 => kind.kind = field.int()?,
             2 => kind.unit = field.int()?,
@@ -190,10 +256,10 @@ fn read_value_type(message: Reader<'_>) -> Read<ValueType> {
     Ok(kind)
 }
 
-fn read_sample(attributes: &mut Vec<i64>, message: Reader<'_>) -> Read<Sample> {
+fn read_sample(attributes: &mut Vec<i64>, message: Reader<'_>, unknown: &UnknownFields) -> Read<Sample> {
     let mut sample = Sample::default();
     let start = attributes.len();
-    fields(message, |field| match field.number {
+    fields(unknown, SAMPLE, message, |field| match field.number {
         1 => {
             sample.stack = field.int()?;
             Ok(())
@@ -210,23 +276,23 @@ fn read_sample(attributes: &mut Vec<i64>, message: Reader<'_>) -> Read<Sample> {
     Ok(sample)
 }
 
-fn read_dictionary<'a>(dictionary: &mut Dictionary<'a>, message: Reader<'a>) -> Read<()> {
-    fields(message, |field| {
+fn read_dictionary<'a>(dictionary: &mut Dictionary<'a>, message: Reader<'a>, unknown: &UnknownFields) -> Read<()> {
+    fields(unknown, DICTIONARY, message, |field| {
         match field.number {
             1 => {
-                let mapping = read_mapping(&mut dictionary.mapping_attributes, field.bytes()?)?;
+                let mapping = read_mapping(&mut dictionary.mapping_attributes, field.bytes()?, unknown)?;
                 dictionary.mappings.push(mapping);
             }
             2 => {
-                let location = read_location(&mut dictionary.lines, field.bytes()?)?;
+                let location = read_location(&mut dictionary.lines, field.bytes()?, unknown)?;
                 dictionary.locations.push(location);
             }
-            3 => dictionary.functions.push(read_function(field.bytes()?)?),
+            3 => dictionary.functions.push(read_function(field.bytes()?, unknown)?),
             5 => dictionary.strings.push(text(field)?),
-            6 => dictionary.attributes.push(read_attribute(field.bytes()?)?),
+            6 => dictionary.attributes.push(read_attribute(field.bytes()?, unknown)?),
             7 => {
                 let start = dictionary.stack_locations.len();
-                fields(field.bytes()?, |field| match field.number {
+                fields(unknown, STACK, field.bytes()?, |field| match field.number {
                     1 => field.numbers(|number| dictionary.stack_locations.push(number as i64)),
                     _ => Ok(()),
                 })?;
@@ -238,10 +304,10 @@ fn read_dictionary<'a>(dictionary: &mut Dictionary<'a>, message: Reader<'a>) -> 
     })
 }
 
-fn read_mapping(attributes: &mut Vec<i64>, message: Reader<'_>) -> Read<Mapping> {
+fn read_mapping(attributes: &mut Vec<i64>, message: Reader<'_>, unknown: &UnknownFields) -> Read<Mapping> {
     let mut mapping = Mapping::default();
     let start = attributes.len();
-    fields(message, |field| {
+    fields(unknown, MAPPING, message, |field| {
         match field.number {
             1 => mapping.start = field.varint()?,
             2 => mapping.limit = field.varint()?,
@@ -256,16 +322,16 @@ fn read_mapping(attributes: &mut Vec<i64>, message: Reader<'_>) -> Read<Mapping>
     Ok(mapping)
 }
 
-fn read_location(lines: &mut Vec<Line>, message: Reader<'_>) -> Read<Location> {
+fn read_location(lines: &mut Vec<Line>, message: Reader<'_>, unknown: &UnknownFields) -> Read<Location> {
     let mut location = Location::default();
     let start = lines.len();
-    fields(message, |field| {
+    fields(unknown, LOCATION, message, |field| {
         match field.number {
             1 => location.mapping = field.int()?,
             2 => location.address = field.varint()?,
             3 => {
                 let mut line = Line::default();
-                fields(field.bytes()?, |field| {
+                fields(unknown, LINE, field.bytes()?, |field| {
                     match field.number {
                         1 => line.function = field.int()?,
                         2 => line.line = field.int()?,
@@ -284,9 +350,9 @@ fn read_location(lines: &mut Vec<Line>, message: Reader<'_>) -> Read<Location> {
     Ok(location)
 }
 
-fn read_function(message: Reader<'_>) -> Read<Function> {
+fn read_function(message: Reader<'_>, unknown: &UnknownFields) -> Read<Function> {
     let mut function = Function::default();
-    fields(message, |field| {
+    fields(unknown, FUNCTION, message, |field| {
         match field.number {
             1 => function.name = field.int()?,
             2 => function.system_name = field.int()?,
@@ -299,12 +365,12 @@ fn read_function(message: Reader<'_>) -> Read<Function> {
     Ok(function)
 }
 
-fn read_attribute(message: Reader<'_>) -> Read<Attribute<'_>> {
+fn read_attribute<'a>(message: Reader<'a>, unknown: &UnknownFields) -> Read<Attribute<'a>> {
     let mut attribute = Attribute::default();
-    fields(message, |field| {
+    fields(unknown, ATTRIBUTE, message, |field| {
         match field.number {
             1 => attribute.key = field.int()?,
-            2 => attribute.value = read_value(field.bytes()?)?,
+            2 => attribute.value = read_value(field.bytes()?, unknown)?,
             3 => attribute.unit = field.int()?,
             _ => {}
         }
@@ -313,13 +379,14 @@ fn read_attribute(message: Reader<'_>) -> Read<Attribute<'_>> {
     Ok(attribute)
 }
 
-fn read_value(message: Reader<'_>) -> Read<Value<'_>> {
+fn read_value<'a>(message: Reader<'a>, unknown: &UnknownFields) -> Read<Value<'a>> {
     let mut value = Value::None;
-    fields(message, |field| {
+    fields(unknown, ANY_VALUE, message, |field| {
         match field.number {
             1 => value = Value::Text(text(field)?),
             2 => value = Value::Text(Cow::Borrowed(if field.varint()? == 0 { "false" } else { "true" })),
             3 => value = Value::Number(field.int()?),
+            4 => value = Value::Text(f64::from_bits(field.fixed()?).to_string().into()),
             8 => value = Value::String(field.int()?),
             _ => {}
         }

@@ -238,13 +238,16 @@ impl<'d, 'a> Group<'d, 'a> {
     }
 
     fn labels(&mut self, profile: &OtlpProfile, sample: &Sample) -> Result<Labels> {
+        let data = self.data;
         let mut labels = Vec::new();
-        for index in sample.attributes.slice(&self.data.sample_attributes) {
+        let of_sample = sample.attributes.slice(&data.sample_attributes);
+        for index in of_sample.iter().chain(profile.attributes.slice(&data.profile_attributes)) {
             let (key, value, unit) = self.attribute(*index)?;
             labels.extend(self.label(key, value, unit));
         }
-        for (key, value) in profile.resource.slice(&self.data.resources) {
-            let value = self.value(value)?;
+        let of_scope = profile.scope.slice(&data.scopes);
+        for (key, value) in of_scope.iter().chain(profile.resource.slice(&data.resources)) {
+            let (Attribute::Text(key), value) = (self.value(key)?, self.value(value)?) else { continue };
             labels.extend(self.label(key, value, ""));
         }
         Ok(self.tree.labels(&labels))

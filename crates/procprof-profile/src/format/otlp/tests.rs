@@ -97,3 +97,74 @@ fn a_message_may_begin_like_a_text() {
     let profile = decoded(&bytes);
     assert_eq!((profile.format, profile.profile.sample_count()), (NAME, 0));
 }
+
+/// The text labels of the first sample.
+fn texts(decoded: &crate::format::Decoded) -> Vec<(String, String)> {
+    let profile = &decoded.profile;
+    let labels = profile.sample(0).labels.iter().map(|label| {
+        let value = match label.value {
+            LabelValue::Text(text) => profile.string(text).to_owned(),
+            LabelValue::Number(number, _) => number.to_string(),
+        };
+        (profile.string(label.key).to_owned(), value)
+    });
+    labels.collect()
+}
+
+fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
+    let mut writer = crate::format::protobuf::Writer::default();
+    fields.iter().for_each(|(number, bytes)| writer.bytes(*number, bytes));
+    writer.into_bytes()
+}
+
+fn numbers(fields: &[(u32, u64)]) -> Vec<u8> {
+    let mut writer = crate::format::protobuf::Writer::default();
+    fields.iter().for_each(|(field, number)| writer.explicit_number(*field, *number));
+    writer.into_bytes()
+}
+
+/// A profile with attributes of its resource by reference, of its scope and of itself, and fields of later versions.
+fn attributed() -> Vec<u8> {
+    let pair = message(&[(2, &numbers(&[(8, 2)]))]);
+    let by_reference = [numbers(&[(3, 1)]), pair].concat();
+    let truth = message(&[(1, b"debug"), (2, &numbers(&[(2, 1)]))]);
+    let scope = message(&[(1, b"profiler"), (2, b"1.2"), (3, &truth)]);
+    let sample = [message(&[(4, &[3])]), numbers(&[(9, 1), (9, 2)])].concat();
+    let profile = message(&[(2, &sample), (11, &[1]), (20, b"?")]);
+    let resource = message(&[(1, &message(&[(1, &by_reference)])), (2, &message(&[(1, &scope), (2, &profile)]))]);
+    let attribute = [numbers(&[(1, 3)]), message(&[(2, &numbers(&[(3, 7)]))])].concat();
+    let dictionary =
+        message(&[(5, b""), (5, b"service.name"), (5, b"shop"), (5, b"shard"), (6, b""), (6, &attribute), (7, b"")]);
+    message(&[(1, &resource), (2, &dictionary)])
+}
+
+#[test]
+fn attributes_of_resources_scopes_and_profiles_are_labels() {
+    let text = r#"{"resourceProfiles":[{"resource":{"attributes":[{"keyStrindex":1,"value":{"stringValueStrindex":2}}]},
+        "scopeProfiles":[{"scope":{"name":"profiler","version":"1.2","attributes":[{"key":"debug","value":{"boolValue":true}}]},
+        "profiles":[{"samples":[{"values":["3"]}],"attributeIndices":[1]}]}]}],
+        "dictionary":{"stringTable":["","service.name","shop","shard"],"stackTable":[{}],
+        "attributeTable":[{},{"keyStrindex":3,"value":{"intValue":"7"}}]}}"#;
+    let expected = [
+        ("shard", "7"),
+        ("otel.scope.name", "profiler"),
+        ("otel.scope.version", "1.2"),
+        ("debug", "true"),
+        ("service.name", "shop"),
+    ];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let (text, binary) = (decoded(text.as_bytes()), decoded(&attributed()));
+    assert_eq!((texts(&text), texts(&binary)), (expected.to_vec(), expected.to_vec()));
+    assert_eq!((text.profile.total(0), binary.profile.total(0)), (3, 3));
+}
+
+#[test]
+fn unknown_fields_are_counted_once_each() {
+    let warnings = decoded(&attributed()).warnings;
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("otlp: field 9 of Sample: unknown and left out, 2, the first at offset "),
+        "{warnings:?}"
+    );
+    assert!(warnings[1].starts_with("otlp: field 20 of Profile: unknown and left out, 1, "), "{warnings:?}");
+}

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    Attribute, Data, Dictionary, Function, Line, Location, Mapping, NAME, OtlpProfile, Sample, Span, Value, ValueType,
+    Attribute, Data, Dictionary, Function, Line, Location, Mapping, NAME, OtlpProfile, Pair, SCOPE_NAME, SCOPE_VERSION,
+    Sample, Span, Value, ValueType, push_text,
 };
 use crate::Result;
 use crate::format::json::{Json, Kind};
@@ -67,27 +68,10 @@ fn read_resource<'a>(data: &mut Data<'a>, json: &mut Json<'a>, left_out: &mut Le
     let (start, first) = (data.resources.len(), data.profiles.len());
     object(json, |json, key| match key {
         "resource" => object(json, |json, key| match key {
-            "attributes" => json.array(|json| {
-                let mut pair = (Cow::Borrowed(""), Value::None);
-                object(json, |json, key| {
-                    match key {
-                        "key" => pair.0 = json.text()?,
-                        "value" => pair.1 = read_value(json)?,
-                        _ => json.skip()?,
-                    }
-                    Ok(())
-                })?;
-                data.resources.push(pair);
-                Ok(())
-            }),
+            "attributes" => json.array(|json| push_pair(&mut data.resources, json)),
             _ => json.skip(),
         }),
-        "scopeProfiles" => json.array(|json| {
-            object(json, |json, key| match key {
-                "profiles" => json.array(|json| read_profile(data, json, left_out)),
-                _ => json.skip(),
-            })
-        }),
+        "scopeProfiles" => json.array(|json| read_scope_profiles(data, json, left_out)),
         _ => json.skip(),
     })?;
     let resource = Span::since(start, &data.resources);
@@ -95,9 +79,44 @@ fn read_resource<'a>(data: &mut Data<'a>, json: &mut Json<'a>, left_out: &mut Le
     Ok(())
 }
 
+fn read_scope_profiles<'a>(data: &mut Data<'a>, json: &mut Json<'a>, left_out: &mut LeftOut) -> Result<()> {
+    let (start, first) = (data.scopes.len(), data.profiles.len());
+    object(json, |json, key| match key {
+        "scope" => object(json, |json, key| {
+            match key {
+                "name" => push_text(&mut data.scopes, SCOPE_NAME, json.text()?),
+                "version" => push_text(&mut data.scopes, SCOPE_VERSION, json.text()?),
+                "attributes" => json.array(|json| push_pair(&mut data.scopes, json))?,
+                _ => json.skip()?,
+            }
+            Ok(())
+        }),
+        "profiles" => json.array(|json| read_profile(data, json, left_out)),
+        _ => json.skip(),
+    })?;
+    let scope = Span::since(start, &data.scopes);
+    data.profiles[first..].iter_mut().for_each(|profile| profile.scope = scope);
+    Ok(())
+}
+
+fn push_pair<'a>(pairs: &mut Vec<Pair<'a>>, json: &mut Json<'a>) -> Result<()> {
+    let mut pair = (Value::None, Value::None);
+    object(json, |json, key| {
+        match key {
+            "key" => pair.0 = Value::Text(json.text()?),
+            "keyStrindex" => pair.0 = Value::String(integer(json)?),
+            "value" => pair.1 = read_value(json)?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    pairs.push(pair);
+    Ok(())
+}
+
 fn read_profile(data: &mut Data<'_>, json: &mut Json<'_>, left_out: &mut LeftOut) -> Result<()> {
     let mut profile = OtlpProfile::default();
-    let start = data.samples.len();
+    let (start, first) = (data.samples.len(), data.profile_attributes.len());
     object(json, |json, key| {
         match key {
             "sampleType" => profile.sample_type = read_value_type(json)?,
@@ -111,11 +130,13 @@ fn read_profile(data: &mut Data<'_>, json: &mut Json<'_>, left_out: &mut LeftOut
             "durationNano" => profile.duration = integer(json)?,
             "periodType" => profile.period_type = read_value_type(json)?,
             "period" => profile.period = integer(json)?,
+            "attributeIndices" => integers(json, |number| data.profile_attributes.push(number))?,
             _ => json.skip()?,
         }
         Ok(())
     })?;
     profile.samples = Span::since(start, &data.samples);
+    profile.attributes = Span::since(first, &data.profile_attributes);
     data.profiles.push(profile);
     Ok(())
 }
@@ -268,6 +289,8 @@ fn read_value<'a>(json: &mut Json<'a>) -> Result<Value<'a>> {
     object(json, |json, key| {
         match key {
             "stringValue" => value = Value::Text(json.text()?),
+            "boolValue" => value = Value::Text(Cow::Borrowed(if json.boolean()? { "true" } else { "false" })),
+            "doubleValue" if json.kind()? == Kind::Number => value = Value::Text(json.number()?.to_string().into()),
             "intValue" => value = Value::Number(integer(json)?),
             "stringValueStrindex" => value = Value::String(integer(json)?),
             _ => json.skip()?,

@@ -10,7 +10,7 @@ mod tables;
 use crate::format::Limits;
 use crate::format::pprof::id_table::IdTable;
 use crate::format::pprof::{NAME, malformed};
-use crate::format::protobuf::{Field, Reader};
+use crate::format::protobuf::{Field, Reader, UnknownFields};
 use crate::{Error, Profile, Result, StringId};
 use stacks::Decoder;
 use tables::Tables;
@@ -29,6 +29,7 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
         parts: tables.parts,
         raw_is_whole: true,
         oddities: tables.oddities,
+        unknown: tables.unknown,
         bare_labels: Vec::new(),
         number_keys: foldhash::HashSet::default(),
     };

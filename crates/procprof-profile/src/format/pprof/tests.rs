@@ -207,3 +207,18 @@ fn fixtures_decode() {
     crate::format::fixtures::check("pprof/go-cpu.pb.gz", "pprof");
     crate::format::fixtures::check("pprof/go-heap.pb.gz", "pprof");
 }
+
+#[test]
+fn unknown_fields_are_counted_once_each() {
+    let mut bytes =
+        ProfileBuilder::new(&[("samples", "count")]).finish().map(|profile| encode(&profile).unwrap()).unwrap();
+    for _ in 0..3 {
+        let mut writer = crate::format::protobuf::Writer::default();
+        writer.number(99, 7);
+        bytes.extend_from_slice(writer.as_bytes());
+    }
+    let (_, warnings) = decoded(&bytes).unwrap();
+    let expected =
+        format!("pprof: field 99 of Profile: unknown and left out, 3, the first at offset {}", bytes.len() - 9);
+    assert_eq!(warnings, [expected]);
+}

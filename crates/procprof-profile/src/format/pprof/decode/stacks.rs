@@ -2,7 +2,7 @@
 
 use foldhash::HashSet;
 
-use super::{Counts, Oddities, string};
+use super::{Counts, Oddities, UnknownFields, string};
 use crate::format::pprof::id_table::{IdTable, IdTableBuilder};
 use crate::format::pprof::{NAME, malformed};
 use crate::format::protobuf::{Field, Reader};
@@ -24,6 +24,7 @@ pub(super) struct Decoder {
     pub(super) depth: usize,
     pub(super) raw_is_whole: bool,
     pub(super) oddities: Oddities,
+    pub(super) unknown: UnknownFields,
     /// Positions of labels that have a key and nothing else.
     pub(super) bare_labels: Vec<usize>,
     /// Keys of labels that are numbers.
@@ -65,7 +66,7 @@ impl Decoder {
                 4 => lines.extend(self.line(&field)?),
                 5 => location.is_folded = field.varint()? != 0,
                 1000 => location.is_return = field.varint()? != 0,
-                _ => {}
+                _ => self.unknown.note("Location", &field),
             }
         }
         Ok((id, location))
@@ -89,7 +90,7 @@ impl Decoder {
                 1 => id = field.varint()?,
                 2 => line.line = field.int()?,
                 3 => line.column = field.int()?,
-                _ => {}
+                _ => self.unknown.note("Line", &field),
             }
         }
         match self.functions.get(id) {
@@ -134,7 +135,7 @@ impl Decoder {
                 2 => field.numbers(|value| self.parts.values.push(value as i64))?,
                 3 => self.label(&field)?,
                 1000 => field.numbers(|value| self.parts.raw_values.push(value as i64))?,
-                _ => {}
+                _ => self.unknown.note("Sample", &field),
             }
         }
         let width = self.parts.sample_types.len();
@@ -179,7 +180,7 @@ impl Decoder {
                 2 => text = Some(string(&field, self.strings)?),
                 3 => number = Some(field.int()?),
                 4 => unit = string(&field, self.strings)?,
-                _ => {}
+                _ => self.unknown.note("Label", &field),
             }
         }
         let value = match (text, number) {
@@ -219,6 +220,7 @@ impl Decoder {
             return Err(malformed(offset, what));
         }
         self.oddities.warn(warnings);
+        self.unknown.warn(NAME, warnings);
         self.parts.finish()
     }
 }

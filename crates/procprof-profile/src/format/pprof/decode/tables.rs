@@ -1,6 +1,6 @@
 //! Strings, sample types, functions, mappings and single fields: what can be read without looking up any id.
 
-use super::{Counts, Oddities, narrow, no_string, string};
+use super::{Counts, Oddities, UnknownFields, narrow, no_string, string};
 use crate::format::pprof::id_table::IdTableBuilder;
 use crate::format::pprof::{NAME, captured, malformed, sampling};
 use crate::format::protobuf::{Field, Reader};
@@ -14,6 +14,7 @@ pub(super) struct Tables {
     strings: usize,
     strings_seen: usize,
     pub(super) oddities: Oddities,
+    pub(super) unknown: UnknownFields,
 }
 
 impl Tables {
@@ -30,6 +31,7 @@ impl Tables {
             strings: counts.strings,
             strings_seen: 0,
             oddities: Oddities::default(),
+            unknown: UnknownFields::default(),
         }
     }
 
@@ -58,7 +60,9 @@ impl Tables {
                 1000 => sampling_kind = field.int()?,
                 1001 => sampling_rate = field.int()?,
                 1002 => self.parts.captured = captured_addresses(&field)?,
-                _ => {}
+                // Samples and locations come later.
+                2 | 4 => {}
+                _ => self.unknown.note("Profile", &field),
             }
         }
         self.parts.sampling = match sampling_kind {
@@ -76,7 +80,7 @@ impl Tables {
             match field.number {
                 1 => kind.kind = string(&field, self.strings)?,
                 2 => kind.unit = string(&field, self.strings)?,
-                _ => {}
+                _ => self.unknown.note("ValueType", &field),
             }
         }
         Ok(kind)
@@ -131,7 +135,7 @@ impl Tables {
                 8 => mapping.has_filenames = field.varint()? != 0,
                 9 => mapping.has_line_numbers = field.varint()? != 0,
                 10 => mapping.has_inline_frames = field.varint()? != 0,
-                _ => {}
+                _ => self.unknown.note("Mapping", &field),
             }
         }
         if id == 0 {
@@ -154,7 +158,7 @@ impl Tables {
                 3 => function.system_name = string(&field, self.strings)?,
                 4 => function.filename = string(&field, self.strings)?,
                 5 => function.start_line = field.int()?,
-                _ => {}
+                _ => self.unknown.note("Function", &field),
             }
         }
         if id == 0 {
