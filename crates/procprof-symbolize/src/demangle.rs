@@ -23,16 +23,77 @@ impl Languages {
     /// As [`demangle`].
     pub(crate) fn demangle(&mut self, name: &str) -> String {
         let plain = without_version(name);
+        self.mangled(plain).unwrap_or_else(|| plain.to_owned())
+    }
+
+    /// The name of a mangled name, which may have a symbol version; `None` for every other, whatever it contains.
+    pub(crate) fn demangled(&mut self, name: &str) -> Option<String> {
+        if name.starts_with('_') { self.mangled(without_version(name)) } else { None }
+    }
+
+    fn mangled(&mut self, plain: &str) -> Option<String> {
         if plain.len() > MANGLED_BYTES_MAX {
-            return plain.to_owned();
+            return None;
         }
-        rust(plain).or_else(|| self.cpp(plain, Style::Llvm)).unwrap_or_else(|| plain.to_owned())
+        rust(plain).or_else(|| self.cpp(plain, Style::Llvm))
     }
 
     /// The demangled C++ name; `None` if it is not mangled, or beyond a limit.
     pub(crate) fn cpp(&mut self, name: &str, style: Style) -> Option<String> {
         self.cpp.demangle(name, style)
     }
+}
+
+/// A demangled name without parameters, the type that is returned, and what follows the parameters.
+pub(crate) fn without_parameters(name: &str) -> String {
+    let (mut depth, mut short, mut is_operator) = (0usize, String::new(), false);
+    let mut rest = name;
+    while let Some(character) = rest.chars().next() {
+        let behind = &rest[character.len_utf8()..];
+        let is_sign = depth == 0 && ends_with_operator(short.trim_end_matches(['<', '>', '-']));
+        match character {
+            '(' if depth == 0 && !short.is_empty() && !ends_with_operator(&short) && !rest.starts_with(ANONYMOUS) => {
+                let Some(inner) = behind_parameters(rest) else { return short };
+                rest = inner;
+                continue;
+            }
+            '<' | '>' if is_sign => {}
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            // What precedes a blank is a type, but for the names of operators.
+            ' ' if depth == 0 && !is_operator => {
+                short.clear();
+                rest = behind;
+                continue;
+            }
+            _ => {}
+        }
+        short.push(character);
+        is_operator |= depth == 0 && ends_with_operator(&short);
+        rest = behind;
+    }
+    short
+}
+
+const ANONYMOUS: &str = "(anonymous namespace)";
+
+fn ends_with_operator(name: &str) -> bool {
+    name.strip_suffix("operator").is_some_and(|before| before.is_empty() || before.ends_with([':', ' ']))
+}
+
+/// The rest behind parameters, if it is a name in the function.
+fn behind_parameters(text: &str) -> Option<&str> {
+    let mut depth = 0usize;
+    let end = text.find(|character| {
+        depth = match character {
+            '(' => depth + 1,
+            ')' => depth - 1,
+            _ => depth,
+        };
+        depth == 0
+    })?;
+    let rest = &text[end + 1..];
+    Some(rest.strip_prefix(" const").unwrap_or(rest)).filter(|rest| rest.starts_with("::"))
 }
 
 fn without_version(name: &str) -> &str {
@@ -87,6 +148,30 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(demangle(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_left_out() {
+        for (name, expected) in [
+            ("foo::bar(int)", "foo::bar"),
+            ("main", "main"),
+            ("void foo::bar<int, (a)3>(int, void (*)(char)) const", "foo::bar<int, (a)3>"),
+            ("std::map<int, char> f<int>(int&)", "f<int>"),
+            ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+            ("A::operator()(int) const", "A::operator()"),
+            ("bool operator< <int>(A, B)", "operator< <int>"),
+            ("std::ostream& operator<<(A)", "operator<<"),
+            ("A::operator->() const", "A::operator->"),
+            ("A::operator bool() const", "A::operator bool"),
+            ("operator new(unsigned long)", "operator new"),
+            ("f(int) const::{lambda(char)#1}::operator()(char) const", "f::{lambda(char)#1}::operator()"),
+            ("A::operator>>(int)", "A::operator>>"),
+            ("f(", "f"),
+            ("<example::Cache<u8> as core::ops::Drop>::drop", "<example::Cache<u8> as core::ops::Drop>::drop"),
+            ("", ""),
+        ] {
+            assert_eq!(without_parameters(name), expected, "{name}");
         }
     }
 

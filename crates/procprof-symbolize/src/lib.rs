@@ -72,4 +72,4 @@ pub use sources::{
     Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, ProvenFile, SOURCES, SourceRow, Sources,
     WantedIndex, binary_name,
 };
-pub use symbolize::{WantedShare, symbolize_profile};
+pub use symbolize::{NameStyle, WantedShare, style_names, symbolize_profile};

@@ -10,8 +10,8 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 use procprof_process::{Identity, Pid, Process};
 use procprof_profile::{Addr, Addresses, FileOffset, LocationId, Mapping, Profile, ProfileBuilder};
 use procprof_symbolize::{
-    Binary, BinaryRole, Error, Failure, MappingOutcome, Outcome, PathUse, Proof, Reason, Source, Sources,
-    symbolize_profile,
+    Binary, BinaryRole, Error, Failure, MappingOutcome, NameStyle, Outcome, PathUse, Proof, Reason, Source, Sources,
+    style_names, symbolize_profile,
 };
 
 use crate::programs::Folder;
@@ -377,4 +377,24 @@ fn a_debug_file_in_place_of_its_binary_names_what_the_binary_does() {
         assert_eq!(only(&outcome).used[0].proof, Proof::Verified);
         assert_eq!(only(&outcome).unresolved, [(Reason::OutsideSegments, 1)]);
     }
+}
+
+#[test]
+fn names_that_a_profile_came_with_are_demangled() {
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    let names = ["_ZN4shop5Store4findERKi", "_RNvC6_123foo3bar", "a@b", "-[A b]", "main"];
+    for name in names {
+        let frame = builder.frame(name);
+        builder.sample(&[frame], &[1], &[]);
+    }
+    let profile = builder.finish().unwrap();
+    let names_of = |profile: &Profile| -> Vec<String> {
+        profile.functions().iter().map(|function| profile.string(function.name).to_owned()).collect()
+    };
+    let (full, _) = symbolize_profile(profile, &mut Sources::default()).unwrap();
+    assert_eq!(names_of(&full), ["shop::Store::find(int const&)", "123foo::bar", "a@b", "-[A b]", "main"]);
+    let short = style_names(full.clone(), NameStyle::WithoutParameters).unwrap();
+    assert_eq!(names_of(&short)[..2], ["shop::Store::find", "123foo::bar"]);
+    assert_eq!(names_of(&style_names(short.clone(), NameStyle::Mangled).unwrap()), names);
+    assert_eq!(names_of(&style_names(short, NameStyle::Full).unwrap()), names_of(&full));
 }

@@ -173,7 +173,10 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
     let (program, files) = program_and_profiles(arguments);
     let naming = |profile, origin: Option<Origin<'_>>| {
         let profile = if origin.is_none() { arguments.compatible.applied(profile)? } else { profile };
-        if arguments.compatible.names() { arguments.naming.symbolized(profile, program, origin) } else { Ok(profile) }
+        if !arguments.compatible.names() {
+            return Ok(profile);
+        }
+        arguments.compatible.styled(arguments.naming.symbolized(profile, program, origin)?)
     };
     // The flame graph shows both sides of a difference, so the samples of the base are marked.
     let shows_both = arguments.web.is_some() || arguments.kind == Some("html");

@@ -1,19 +1,22 @@
 //! Symbolizing a profile: each source in turn is queried for the locations that are still unknown.
 
 mod lines;
+mod names;
 mod release;
 mod wanted;
 
 use procprof_profile::{Addresses, FunctionId, Line, LocationId, Mapping, MappingId, Parts, Profile};
 
 use self::lines::FunctionWriter;
+pub use self::names::{NameStyle, style_names};
 use self::release::{release_answers, release_images};
 pub use self::wanted::WantedShare;
 use crate::outcome::{MappingOutcome, Outcome, Proof};
 use crate::sources::{Answer, Inquiries, SOURCES, Sources, begin_kernel_symbols};
 use crate::{Error, Frame, Resolved, Result};
 
-/// Fills in functions, files, lines and inlined frames of all locations that have none.
+/// Fills in functions, files, lines and inlined frames of all locations that have none, and demangles the names that
+/// others came with.
 ///
 /// Addresses are kept, and build ids of proven files added, so that it can be repeated when better symbols arrive. Errs
 /// with [`Error::NotAdjusted`] if the addresses are not call sites, and if the symbols do not fit into a profile; the
@@ -81,6 +84,7 @@ fn write(profile: Profile, answers: &[Option<Answer>], mut outcome: Outcome) -> 
     let mut old_lines = old_lines.as_slice();
     let mut parts = profile.into_parts();
     let mut writer = FunctionWriter::new(&parts);
+    let own_functions = parts.functions.len();
     let mut functions = writer.functions(&mut parts, answers.iter().flatten().flat_map(Answer::frames))?.into_iter();
     let count = parts.locations.len();
     let locations = std::mem::replace(&mut parts.locations, Vec::with_capacity(count));
@@ -110,6 +114,7 @@ fn write(profile: Profile, answers: &[Option<Answer>], mut outcome: Outcome) -> 
         }
     }
     fill_build_ids(&mut outcome.mappings, &mut parts, &mut writer)?;
+    names::demangle_names(&mut parts, &mut writer, own_functions)?;
     outcome.mappings.retain(|mapping| mapping.already + mapping.resolved_count() + mapping.unresolved_count() > 0);
     Ok((parts.finish()?, outcome))
 }

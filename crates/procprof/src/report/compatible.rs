@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches};
 use procprof_profile::Profile;
+use procprof_symbolize::{NameStyle, style_names};
 
 use super::spelling;
 
@@ -13,6 +14,7 @@ pub(super) struct Compatible {
     build_id: Option<String>,
     comments: Vec<String>,
     symbolize: Symbolize,
+    style: NameStyle,
 }
 
 /// The permitted sources of names.
@@ -26,7 +28,7 @@ enum Symbolize {
 }
 
 /// Values of `symbolize`. Names that exist are kept; all sources of names are queried at once, so the modes between
-/// mean the same; only `local` leaves the process out.
+/// mean the same; only `local` leaves the process out. `demangle=full` is the default.
 const SYMBOLIZE: [&str; 9] =
     ["none", "no", "local", "fastlocal", "remote", "force", "demangle=full", "demangle=templates", "demangle=none"];
 
@@ -43,8 +45,9 @@ impl Compatible {
             arg(
                 "symbolize",
                 "MODE",
-                "none: leave addresses without names; local: do not query the process for names; the other modes of pprof \
-                are accepted and have no effect",
+                "none: leave addresses without names; local: do not query the process for names; demangle=none: names \
+                as the linker has them; demangle=templates: names without parameters; the other modes of pprof are \
+                accepted and have no effect",
             )
             .value_parser(SYMBOLIZE),
             arg("tools", "PATH", "Accepted and ignored: no other program is run").hide(true),
@@ -59,11 +62,26 @@ impl Compatible {
     /// The flags as typed.
     pub(super) fn from_matches(matches: &ArgMatches) -> Self {
         let text = |id: &str| matches.get_one::<String>(id).cloned();
-        let symbolize = text("symbolize").is_some_and(|mode| mode == "none" || mode == "no");
+        let mode = text("symbolize").unwrap_or_default();
+        let symbolize = mode == "none" || mode == "no";
+        let style = match mode.as_str() {
+            "demangle=none" => NameStyle::Mangled,
+            "demangle=templates" => NameStyle::WithoutParameters,
+            _ => NameStyle::Full,
+        };
         Self {
             build_id: text("buildid"),
             comments: matches.get_many("add_comment").into_iter().flatten().cloned().collect(),
             symbolize: if symbolize { Symbolize::Nowhere } else { Symbolize::All },
+            style,
+        }
+    }
+
+    /// The named profile, its mangled names in the style of `symbolize`.
+    pub(super) fn styled(&self, profile: Profile) -> Result<Profile> {
+        match self.style {
+            NameStyle::Full => Ok(profile),
+            style => style_names(profile, style).context("write names in another style"),
         }
     }
 
