@@ -257,16 +257,6 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Reads `true` or `false`.
-    pub(super) fn boolean(&mut self) -> Result<bool> {
-        let is_true = self.peek() == Some(b't');
-        if self.kind()? != Kind::Bool {
-            return Err(self.expected("true or false"));
-        }
-        self.skip()?;
-        Ok(is_true)
-    }
-
     /// Passes over a value, to be read later.
     pub(super) fn later(&mut self) -> Result<Json<'a>> {
         self.peek();

@@ -85,7 +85,8 @@ pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) 
     // A message may begin with the bytes of a line break and a brace.
     let is_text = bytes.trim_ascii_start().first() == Some(&b'{') && binary::detect(bytes) != Detect::Yes;
     let mut left_out = LeftOut::default();
-    let messages = if is_text { text::read(bytes, &mut left_out, warnings)? } else { binary::read_all(bytes, warnings)? };
+    let messages =
+        if is_text { text::read(bytes, &mut left_out, warnings)? } else { binary::read_all(bytes, warnings)? };
     let events = build::build(&messages, bytes.len(), limits, &mut left_out)?;
     left_out.end(NAME, events.iter().all(|event| event.profile.sample_count() == 0), warnings)?;
     if events.is_empty() { Err(Error::invalid("OpenTelemetry data without any profile")) } else { Ok(events) }

@@ -76,7 +76,7 @@ fn all_events_of_callgrind_are_read() {
     let text = format!("events: {}\nfn=main\n1 1 2\n", names.join(" "));
     let profile = decoded(text.as_bytes()).profile;
     assert_eq!((profile.total(0), profile.total(1), profile.sample_types().len()), (1, 2, EVENTS_MAX));
-    let error = error(text.replace("E0", "E0 more").as_bytes());
+    let error = complaint(text.replace("E0", "E0 more").as_bytes());
     assert!(error.contains("the number of events passes the limit of 64"), "{error}");
 }
 
