@@ -35,6 +35,7 @@ mod descendants;
 mod error;
 mod images;
 mod kernel;
+mod live_memory;
 mod measure;
 mod membership;
 mod own_names;
@@ -48,6 +49,7 @@ mod registers;
 mod session;
 mod stacks;
 mod tally;
+mod thorough;
 mod waits;
 mod walk;
 

@@ -85,6 +85,7 @@ impl Opened {
             self.processes.insert(code.pid, (code.version, unwinding));
         }
         let Some((_, unwinding)) = self.processes.get(&code.pid) else { return Ending::NoRegisters };
-        unwinding.walk(self.architecture, &mut self.images, &self.cache, sample, addresses)
+        let Self { architecture, images, cache, .. } = self;
+        unwinding.walk(*architecture, code.space, images, cache, None, sample, addresses).ending
     }
 }

@@ -11,12 +11,14 @@ use procprof_unwind::{Architecture, Cache, Space};
 use crate::blocked::{Doing, look};
 use crate::bpf::{SampledWait, ThreadWaits};
 use crate::images::{Files, Images};
+use crate::live_memory::{Failure, ProcessMemory};
 use crate::membership::Membership;
 use crate::processes::{CodeKnown, Process, Processes, Unwinding};
 use crate::reason::Reason;
 use crate::registers;
 use crate::stacks::{Frame, Owner, StackId, Stacks};
 use crate::tally::Tally;
+use crate::thorough::{Unwinder, Unwound};
 use crate::waits::{Amount, Place, State, Waited, Waits};
 use crate::walk::{Ending, walk};
 
@@ -80,6 +82,17 @@ pub struct Statistics {
     pub deep: u64,
     /// User stacks with a caller that can't be found.
     pub broken: u64,
+    /// User stacks with words that the copy lacks, read from the process after the sample.
+    pub completed: u64,
+    /// User stacks of which such words do not count: the thread had left the frames by then, or ended.
+    pub read_late: u64,
+    /// User stacks of which such words may not be read by this user.
+    pub read_refused: u64,
+    /// User stacks of which such words were not read, since 10,000 reads a second or 64 MiB a second were, or 64 of one
+    /// stack.
+    pub read_limited: u64,
+    /// User stacks with callers that frame pointers alone tell of, in code without tables.
+    pub by_frame_pointers: u64,
     /// Samples of processes that ended before their code was known.
     pub vanished: u64,
     /// Samples of processes whose maps this user may not read, so that their code is not known.
@@ -176,6 +189,7 @@ pub(crate) struct Session {
     has_threads: bool,
     filter: Filter,
     cache: Cache,
+    memory: ProcessMemory,
     generation: u16,
     addresses: Vec<u64>,
     frames: Vec<Frame>,
@@ -197,6 +211,7 @@ impl Session {
             has_threads,
             filter,
             cache: Cache::new(),
+            memory: ProcessMemory::default(),
             generation: 0,
             addresses: Vec::new(),
             frames: Vec::new(),
@@ -329,9 +344,9 @@ impl Session {
         }
     }
 
-    /// The stack of a thread that waits in a call of the kernel: of its registers two are known.
+    /// The stack of a thread that waits in a call of the kernel: of its registers few are known.
     fn waiting_stack(&mut self, pid: u32, place: &crate::blocked::Place, stack_limit: u32) -> StackId {
-        let (mask, values) = registers::of_call(self.architecture, place.sp, place.pc);
+        let (mask, values) = registers::of_call(self.architecture, place.sp, place.pc, &place.arguments);
         let sample = Sample {
             mode: CpuMode::User,
             pid,
@@ -534,7 +549,15 @@ impl Session {
         let Some(process) = self.processes.get_mut(sample.pid) else { return };
         let (images, generation) = (&mut self.images, self.generation);
         let unwinding = process.unwinding.get_or_insert_with(|| Unwinding::new(&process.space, images, generation));
-        let ending = unwinding.walk(self.architecture, &mut self.images, &self.cache, sample, &mut self.addresses);
+        let unwound = unwinding.walk(
+            self.architecture,
+            &process.space,
+            &mut self.images,
+            &self.cache,
+            Some(&mut self.memory),
+            sample,
+            &mut self.addresses,
+        );
         for address in &self.addresses {
             let frame = match process.space.find(*address) {
                 Some(mapped) => self.stacks.code_frame(mapped, *address),
@@ -542,11 +565,19 @@ impl Session {
             };
             self.frames.push(frame);
         }
-        self.note(ending);
+        self.note(&unwound);
     }
 
-    fn note(&mut self, ending: Ending) {
+    fn note(&mut self, Unwound { ending, is_guessed, is_completed, failure }: &Unwound) {
         let statistics = &mut self.statistics;
+        statistics.by_frame_pointers += u64::from(*is_guessed);
+        statistics.completed += u64::from(*is_completed);
+        match failure {
+            Some(Failure::Late) => statistics.read_late += 1,
+            Some(Failure::Refused) => statistics.read_refused += 1,
+            Some(Failure::Limit) => statistics.read_limited += 1,
+            None => {}
+        }
         let count = match ending {
             Ending::Root => &mut statistics.to_root,
             Ending::Cut => &mut statistics.cut,
@@ -589,26 +620,32 @@ impl Unwinding {
         Self { space: Space::new(code, generation), images: of_code }
     }
 
-    /// Replaces `addresses` by those of a sample's user stack, once all tables that it needs are there.
+    /// Replaces `addresses` by those of a sample's user stack, once all tables that it needs are there. What the copy of
+    /// the stack lacks is read from `memory`, if the process can still be read.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a session, which are borrowed apart")]
     pub(crate) fn walk(
         &self,
         architecture: Architecture,
+        code: &AddressSpace,
         images: &mut Images,
         cache: &Cache,
+        memory: Option<&mut ProcessMemory>,
         sample: &Sample<'_>,
         addresses: &mut Vec<u64>,
-    ) -> Ending {
-        loop {
+    ) -> Unwound {
+        let walked = loop {
             addresses.clear();
-            let ending = walk(architecture, &self.space, cache, sample, addresses);
+            let walked = walk(architecture, &self.space, cache, sample, addresses);
             let mut is_compiled = false;
             for image in &self.images {
                 is_compiled |= images.compile_wanted(*image);
             }
             if !is_compiled {
-                return ending;
+                break walked;
             }
-        }
+        };
+        let thorough = Unwinder { architecture, space: &self.space, cache, code, images };
+        thorough.complete(walked, memory, sample, addresses)
     }
 }
 

@@ -28,6 +28,14 @@ pub(crate) enum Ending {
     NoRegisters,
 }
 
+/// A walk by compact rules and the copy of the stack alone.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) ending: Ending,
+    /// The places of addresses that are not behind a call: of interrupted frames.
+    pub(crate) interrupted: Vec<usize>,
+}
+
 /// Adds the code addresses of a sample's user stack to `stack`, leaf first: of callers that of the call.
 pub(crate) fn walk(
     architecture: Architecture,
@@ -35,28 +43,42 @@ pub(crate) fn walk(
     cache: &Cache,
     sample: &Sample<'_>,
     stack: &mut Vec<u64>,
-) -> Ending {
-    let Some(registers) = &sample.registers else { return Ending::NoRegisters };
-    let Some(frame) = registers::frame(architecture, registers) else { return Ending::NoRegisters };
+) -> Walked {
+    let mut interrupted = Vec::new();
+    let found = sample.registers.as_ref().and_then(|found| Some((found, registers::frame(architecture, found)?)));
+    let Some((registers, frame)) = found else { return Walked { ending: Ending::NoRegisters, interrupted } };
     // The address of an interrupted frame is that of an instruction, not behind a call.
     let is_exact = Cell::new(true);
     let mut copy = NotingSwitches { copy: StackCopy { start: frame.sp, bytes: sample.stack }, is_exact: &is_exact };
     let register = |number| registers::by_dwarf_number(architecture, registers, number);
     let keep = |address: u64| {
-        stack.push(address.wrapping_sub(u64::from(!is_exact.replace(false))));
+        let is_exact = is_exact.replace(false);
+        if is_exact {
+            interrupted.push(stack.len());
+        }
+        stack.push(address.wrapping_sub(u64::from(!is_exact)));
         stack.len() < MAX_FRAMES
     };
     let mut last = Frame::default();
     let end = Walker { architecture, space, cache }.walk_noting(frame, register, &mut copy, keep, &mut last);
-    let is_cut = || sample.stack.len() as u64 >= sample.stack_limit;
-    // Of code without tables only its frame pointer tells that the stack goes on.
-    let goes_on = || (sample.stack.len() as u64..MAX_STACK_BYTES).contains(&last.fp.wrapping_sub(frame.sp));
-    match end {
+    let ending = match end {
         End::Root => Ending::Root,
         End::Full => Ending::Deep,
-        End::Lost(Lost::OutsideStack) if is_cut() => Ending::Cut,
-        End::Lost(Lost::NoFramePointer) if is_cut() && goes_on() => Ending::Cut,
-        End::Lost(lost) => Ending::Lost(lost),
+        End::Lost(lost) => ending(lost, last.fp, sample.stack.len() as u64, sample.stack_limit, frame.sp),
+    };
+    Walked { ending, interrupted }
+}
+
+/// The end of a stack whose caller can't be found, by the frame pointer there and by the copy's bytes, its limit and
+/// its start.
+pub(crate) fn ending(lost: Lost, fp: u64, bytes: u64, limit: u64, start: u64) -> Ending {
+    let is_cut = bytes >= limit;
+    // Of code without tables only its frame pointer tells that the stack goes on.
+    let goes_on = (bytes..MAX_STACK_BYTES).contains(&fp.wrapping_sub(start));
+    match lost {
+        Lost::OutsideStack if is_cut => Ending::Cut,
+        Lost::NoFramePointer if is_cut && goes_on => Ending::Cut,
+        lost => Ending::Lost(lost),
     }
 }
 

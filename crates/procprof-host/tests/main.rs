@@ -10,4 +10,5 @@ mod perf_data;
 mod program;
 mod recorded;
 mod shares;
+mod stacks;
 mod waits;

@@ -126,6 +126,19 @@ impl Content {
         sections
     }
 
+    /// Reads up to so many bytes at a place in the image; their number.
+    pub(super) fn read_at(&self, offset: u64, into: &mut [u8]) -> Option<usize> {
+        match self {
+            Self::File(file) => file.read_at(into, offset).ok(),
+            Self::Memory(bytes) => {
+                let rest = bytes.get(usize::try_from(offset).ok()?..)?;
+                let length = rest.len().min(into.len());
+                into.get_mut(..length)?.copy_from_slice(rest.get(..length)?);
+                Some(length)
+            }
+        }
+    }
+
     fn read(&self, part: Part) -> Vec<u8> {
         let read = match self {
             Self::File(file) => {
