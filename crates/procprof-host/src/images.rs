@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use procprof_process::{BuildId, Pid, Process, open_regular};
 use procprof_profile::perf_event::{FileIdentity, ImageId, ImageKey, MappedCode};
 use procprof_symbolize::ProvenFile;
@@ -23,6 +23,9 @@ use self::content::{CodeSegment, Content, Layout, Sections};
 
 /// Most bytes of sections kept in memory between two compilations.
 const KEPT_SECTION_BYTES: usize = 32 << 20;
+
+/// Files in memory that are known to be no images.
+const GENERATED_MAX: usize = 4096;
 
 /// Where an image was seen: the place to open it from.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +80,8 @@ pub(crate) struct Images {
     by_key: HashMap<ImageKey, ImageId>,
     /// Numbers of images that were forgotten.
     free: Vec<ImageId>,
+    /// Files in memory that are no images.
+    generated: HashSet<ImageKey>,
     kept_bytes: usize,
     /// Return addresses, as places in images, and whether a call precedes them.
     pub(crate) calls: KnownCalls,
@@ -89,6 +94,7 @@ impl Images {
             all: Vec::new(),
             by_key: HashMap::default(),
             free: Vec::new(),
+            generated: HashSet::default(),
             kept_bytes: 0,
             calls: KnownCalls::default(),
         }
@@ -97,7 +103,7 @@ impl Images {
     /// The image of a mapping that a record or `/proc` tells of.
     pub(crate) fn mapped(&mut self, pid: u32, start: u64, identity: FileIdentity<'_>, path: &Path) -> ImageId {
         let seen = Some(Seen { pid, start });
-        let key = ImageKey::new(pid, identity, path);
+        let key = self.memory_file(pid, start, identity, path).unwrap_or_else(|| ImageKey::new(pid, identity, path));
         if let Some(id) = self.by_key.get(&key) {
             let image = &mut self.all[id.0 as usize];
             // What one process no longer gives another one may.
@@ -114,6 +120,26 @@ impl Images {
         }
         self.by_key.insert(key, id);
         id
+    }
+
+    /// The key of a file in memory that is an ELF image.
+    fn memory_file(&mut self, pid: u32, start: u64, identity: FileIdentity<'_>, path: &Path) -> Option<ImageKey> {
+        let key = ImageKey::memory_file(identity, path)?;
+        if self.by_key.contains_key(&key) {
+            return Some(key);
+        }
+        let generated = &mut self.generated;
+        if generated.contains(&key) {
+            return None;
+        }
+        let image = Image { key, seen: Some(Seen { pid, start }), state: State::NotOpened };
+        if image.open().is_some() {
+            return Some(image.key);
+        }
+        if generated.len() < GENERATED_MAX {
+            generated.insert(image.key);
+        }
+        None
     }
 
     /// Adds the images of a recording that are not known yet; nothing but a build id proves those of another host.
@@ -246,6 +272,7 @@ impl Images {
             self.free.push(id);
         }
         self.calls.clear();
+        self.generated.clear();
     }
 
     /// Forgets all unwind tables; they are made again as stacks need them.

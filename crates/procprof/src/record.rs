@@ -387,7 +387,7 @@ fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32
             (statistics.broken, "have a caller that can't be found"),
             (statistics.read_late, "had changed before their part beyond the copy was read"),
             (statistics.read_refused, "go on in memory that this user may not read; it takes CAP_SYS_PTRACE"),
-            (statistics.read_limited, "go on in memory that was not read: the limit of 10,000 reads a second was reached"),
+            (statistics.read_limited, "go on in memory that was not read, at the limit of reads (docs/record.md)"),
             (statistics.vanished, "are of processes that ended before their code was known"),
             (statistics.refused, "are of processes whose maps this user may not read; it takes CAP_SYS_PTRACE"),
             (statistics.outside, "are of processes outside this pid namespace; it takes the host's (--pid=host)"),

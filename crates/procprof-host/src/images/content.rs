@@ -17,6 +17,8 @@ use super::debug_frame;
 
 /// Largest section that is read, in bytes.
 const SECTION_BYTES_MAX: u64 = 512 << 20;
+/// Bytes of an `.eh_frame_hdr` before its table.
+const EH_FRAME_HDR_START: u64 = 32;
 /// Largest vdso, in bytes.
 const VDSO_BYTES_MAX: u64 = 1 << 20;
 
@@ -178,11 +180,14 @@ impl Layout {
                 _ => {}
             }
         }
-        let sections = header.sections(endian, data).ok()?;
+        // Without section headers, or where they lie, program headers have the place.
+        let sections = header.sections(endian, data).unwrap_or_default();
         if let Some((_, section)) = sections.section_by_name(endian, b".eh_frame")
             && let Some((offset, size)) = section.file_range(endian)
         {
             layout.eh_frame = Part { offset, address: section.sh_addr(endian), size };
+        } else {
+            layout.eh_frame = eh_frame_by_header(&layout.eh_frame_hdr, header, data).unwrap_or_default();
         }
         layout.has_debug_frame = sections.section_by_name(endian, b".debug_frame").is_some();
         Some(layout)
@@ -195,6 +200,22 @@ impl Layout {
         let has_rules = self.eh_frame.size > 0 || self.has_debug_frame;
         (start < end && end - start <= MAX_CODE_BYTES && has_rules).then_some(start..end)
     }
+}
+
+/// The `.eh_frame` that an `.eh_frame_hdr` names: up to the end of its segment, as its own end is not known.
+fn eh_frame_by_header<'data>(
+    eh_frame_hdr: &Part,
+    header: &FileHeader64<LittleEndian>,
+    data: impl ReadRef<'data>,
+) -> Option<Part> {
+    let bytes = data.read_bytes_at(eh_frame_hdr.offset, eh_frame_hdr.size.min(EH_FRAME_HDR_START)).ok()?;
+    let address = Section { bytes, address: eh_frame_hdr.address }.eh_frame_address()?;
+    header.program_headers(LittleEndian, data).ok()?.iter().find_map(|segment| {
+        let (offset, size) = segment.file_range(LittleEndian);
+        let distance = address.checked_sub(segment.p_vaddr(LittleEndian)).filter(|distance| *distance < size)?;
+        let is_loaded = segment.p_type(LittleEndian) == elf::PT_LOAD;
+        is_loaded.then_some(Part { offset: offset.checked_add(distance)?, address, size: size - distance })
+    })
 }
 
 /// The `.debug_frame` section, decompressed.
