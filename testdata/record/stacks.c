@@ -56,12 +56,20 @@ KEPT void large(int depth) {
     sink += buffer[depth];
 }
 
-// A frame larger than any copy, under which short calls come and go.
+// A frame larger than any copy, under which short calls come and go: `first` for `odd`, `second` for `even`.
+KEPT void first(void) {
+    for (int i = 0; i < 3000; i++) sink++;
+}
+KEPT void second(void) {
+    for (int i = 0; i < 3000; i++) sink += 2;
+}
 KEPT void shallow(int number) {
     char buffer[96 << 10];
     memset(buffer, number, sizeof buffer);
     __asm__ volatile("" ::"r"(buffer) : "memory");
-    for (int i = 0; i < 3000; i++) sink += buffer[i];
+    if (number == 1) first();
+    else second();
+    sink += buffer[number];
 }
 KEPT void even(void) { shallow(2); sink++; }
 KEPT void odd(void) { shallow(1); sink++; }
@@ -81,6 +89,11 @@ __asm__(
     " lea (%rsp),%rax\n sub $0x88,%rsp\n.cfi_adjust_cfa_offset 0x88\n mov %rax,-8(%rsp)\n"
     ".cfi_escape 0x0f,0x05,0x77,0x78,0x06,0x23,0x08\n" // [rsp - 8] + 8
     "1: dec %rdi\n jnz 1b\n mov -8(%rsp),%rsp\n.cfi_def_cfa 7,8\n ret\n.cfi_endproc\n.size red_zone,.-red_zone\n"
+    // The same, copied from a word above.
+    ".type copied,@function\ncopied:\n.cfi_startproc\n"
+    " lea (%rsp),%rax\n sub $0x88,%rsp\n.cfi_adjust_cfa_offset 0x88\n mov %rax,64(%rsp)\n mov %rax,-8(%rsp)\n"
+    ".cfi_escape 0x0f,0x05,0x77,0x78,0x06,0x23,0x08\n"
+    "1: dec %rdi\n jnz 1b\n mov -8(%rsp),%rsp\n.cfi_def_cfa 7,8\n ret\n.cfi_endproc\n.size copied,.-copied\n"
     ".type by_rbx,@function\nby_rbx:\n.cfi_startproc\n"
     " push %rbx\n.cfi_adjust_cfa_offset 8\n.cfi_offset 3,-16\n mov %rsp,%rbx\n.cfi_def_cfa 3,16\n"
     " sub $0x400,%rsp\n and $-64,%rsp\n call save_rbx\n mov %rbx,%rsp\n.cfi_def_cfa 7,16\n"
@@ -102,7 +115,7 @@ __asm__(
     ".type to_pointer,@function\nto_pointer:\n"
     " push %rbp\n sub $64,%rsp\n lea to_zeros(%rip),%rax\n movq $0,16(%rsp)\n mov %rax,24(%rsp)\n lea 16(%rsp),%rbp\n"
     "1: dec %rdi\n jnz 1b\n add $64,%rsp\n pop %rbp\n ret\n.size to_pointer,.-to_pointer\n");
-void red_zone(long), by_rbx(long), by_memory(long), to_zeros(long), to_pointer(long);
+void red_zone(long), copied(long), by_rbx(long), by_memory(long), to_zeros(long), to_pointer(long);
 
 // Code made at run time, without a table and without a frame pointer: sub rsp, 8; call rcx; add rsp, 8; ret
 static void generated(void (*function)(void)) {
@@ -116,6 +129,20 @@ KEPT void hand_written(void (*function)(long)) {
     for (double end = now() + seconds; now() < end;) {
         function(1000000);
         sink++;
+    }
+}
+
+// Uses the stack below the caller's.
+KEPT void overwrite(void) {
+    char buffer[1024];
+    memset(buffer, 0x55, sizeof buffer);
+    __asm__ volatile("" ::"r"(buffer) : "memory");
+    sink += buffer[7];
+}
+KEPT void overwritten(void) {
+    for (double end = now() + seconds; now() < end;) {
+        copied(5000);
+        overwrite();
     }
 }
 #endif
@@ -141,6 +168,7 @@ KEPT void work(const char *kind) {
     if (!strcmp(kind, "brief")) brief();
 #if defined(__x86_64__)
     if (!strcmp(kind, "red-zone")) hand_written(red_zone);
+    if (!strcmp(kind, "overwritten")) overwritten();
     if (!strcmp(kind, "by-rbx")) hand_written(by_rbx);
     if (!strcmp(kind, "by-memory")) hand_written(by_memory);
     if (!strcmp(kind, "to-zeros")) hand_written(to_zeros);

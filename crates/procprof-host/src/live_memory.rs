@@ -28,8 +28,14 @@ const PAGES: usize = 4;
 /// Pages of a hole that are read.
 const HOLE_PAGES: usize = 16;
 
+/// Words above the stack pointer among which one is looked for that was overwritten below it.
+const POINTER_WORDS: usize = 1024;
+
 /// Words at the seam that are compared: the last that the walk has read from the copy.
 const SEAM_WORDS: usize = 2;
+
+/// Words at the end of the copy that are compared where the walk has read none from it.
+const TAIL_WORDS: usize = 8;
 
 /// Bytes below the stack pointer that a function may use (System V ABI AMD64, 3.2.2).
 const RED_ZONE: u64 = 128;
@@ -57,6 +63,11 @@ pub(crate) struct ProcessMemory {
 }
 
 impl ProcessMemory {
+    /// Whether memory was read in this second or the one before.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.second.is_some_and(|second| second.elapsed() < Duration::from_secs(2))
+    }
+
     /// Reads ranges as [`read_memory`] does, within the limits.
     pub(crate) fn read(&mut self, pid: u32, ranges: &[(u64, usize)], into: &mut [u8]) -> Result<usize, Failure> {
         let now = Instant::now();
@@ -92,6 +103,8 @@ pub(crate) struct SampledStack<'a> {
     /// The words read last where the copy has none of the frame at the seam, by which a change could be seen.
     unproven: Vec<(u64, u64)>,
     pub(crate) failure: Option<Failure>,
+    /// The address below the stack pointer whose word was read, and a word that is taken in its place.
+    below: Option<(u64, Option<u64>)>,
 }
 
 impl<'a> SampledStack<'a> {
@@ -107,6 +120,7 @@ impl<'a> SampledStack<'a> {
             is_completed: false,
             unproven: Vec::new(),
             failure: None,
+            below: None,
         }
     }
 
@@ -117,6 +131,12 @@ impl<'a> SampledStack<'a> {
             return Some(value);
         }
         let is_below = address < self.sp;
+        if is_below {
+            match self.below {
+                Some((place, Some(value))) if place == address => return Some(value),
+                _ => self.below = Some((address, None)),
+            }
+        }
         let offset = address.wrapping_sub(self.sp.wrapping_sub(RED_ZONE));
         if self.process.is_none() || self.failure.is_some() || offset >= MAX_STACK_BYTES {
             return None;
@@ -153,23 +173,33 @@ impl<'a> SampledStack<'a> {
             return Ok(());
         }
         let page = address & !(PAGE as u64 - 1);
+        let words = if self.seam.is_empty() { self.tail() } else { self.seam.clone() };
         let mut ranges = vec![(page, PAGE)];
-        ranges.extend(self.seam.iter().map(|(address, _)| (*address, 8)));
+        ranges.extend(words.iter().map(|(address, _)| (*address, 8)));
         ranges.extend((1..PAGES).map(|number| (page.wrapping_add((number * PAGE) as u64), PAGE)));
         let end = self.copy.start.wrapping_add(self.copy.bytes.len() as u64);
         if self.pages.is_empty() && end.is_multiple_of(PAGE as u64) {
             ranges.extend((end..page).step_by(PAGE).take(HOLE_PAGES).map(|hole| (hole, 1)));
         }
         let mut bytes = self.read_process(&ranges)?;
-        let seam = PAGE..PAGE + 8 * self.seam.len();
-        let words = bytes.get(seam.clone()).ok_or(Failure::Late)?.as_chunks().0;
-        if self.seam.iter().zip(words).any(|((_, value), word)| *value != u64::from_le_bytes(*word)) {
+        let seam = PAGE..PAGE + 8 * words.len();
+        let found = bytes.get(seam.clone()).ok_or(Failure::Late)?.as_chunks().0;
+        if words.iter().zip(found).any(|((_, value), word)| *value != u64::from_le_bytes(*word)) {
             return Err(Failure::Late);
         }
         bytes.drain(seam);
         bytes.truncate(PAGES * PAGE);
         self.pages.push((page, bytes));
         Ok(())
+    }
+
+    /// The last words of the copy.
+    fn tail(&self) -> Vec<(u64, u64)> {
+        let StackCopy { start, bytes } = self.copy;
+        let words = bytes.as_chunks().0;
+        let first = words.len().saturating_sub(TAIL_WORDS);
+        let places = (first as u64..).map(|number| start.wrapping_add(8 * number));
+        places.zip(words.iter().skip(first).map(|word| u64::from_le_bytes(*word))).collect()
     }
 
     /// The bytes of ranges, up to the first that can't be read.
@@ -190,6 +220,32 @@ impl<'a> SampledStack<'a> {
             self.seam.clear();
         }
         is_copied || self.process.is_some()
+    }
+
+    /// Whether a word below the stack pointer was read.
+    pub(crate) fn has_read_below(&self) -> bool {
+        self.below.is_some()
+    }
+
+    /// Takes a word in the place of the one below the stack pointer, which may have been overwritten since the sample.
+    pub(crate) fn substitute(&mut self, value: u64) {
+        self.below = self.below.map(|(address, _)| (address, Some(value)));
+    }
+
+    /// The words near the stack pointer that point above themselves in the copy.
+    pub(crate) fn pointers(&self) -> Vec<u64> {
+        let StackCopy { start, bytes } = self.copy;
+        let end = start.wrapping_add(bytes.len() as u64);
+        let words = bytes.as_chunks().0.iter().take(POINTER_WORDS).map(|word| u64::from_le_bytes(*word));
+        let places = (0_u64..).map(|number| start.wrapping_add(8 * number));
+        let mut pointers: Vec<u64> = places
+            .zip(words)
+            .filter(|(place, word)| (*place..end).contains(word) && word.is_multiple_of(8))
+            .map(|(_, word)| word)
+            .collect();
+        pointers.sort_unstable();
+        pointers.dedup();
+        pointers
     }
 
     /// The words could not be those of the sample.

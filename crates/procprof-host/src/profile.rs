@@ -219,7 +219,7 @@ fn figures(statistics: &Statistics, facts: &Facts) -> impl Iterator<Item = (&'st
         ("stacks-read-too-late", statistics.read_late),
         ("stacks-not-readable", statistics.read_refused),
         ("stacks-beyond-the-limit-of-reads", statistics.read_limited),
-        ("stacks-by-frame-pointers", statistics.by_frame_pointers),
+        ("stacks-with-guessed-callers", statistics.guessed),
         ("samples-of-vanished-processes", statistics.vanished),
         ("samples-of-unreadable-processes", statistics.refused),
         ("samples-of-processes-outside-the-pid-namespace", statistics.outside),

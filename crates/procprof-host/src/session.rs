@@ -91,8 +91,9 @@ pub struct Statistics {
     /// User stacks of which such words were not read, since 10,000 reads a second or 64 MiB a second were, or 64 of one
     /// stack.
     pub read_limited: u64,
-    /// User stacks with callers that frame pointers alone tell of, in code without tables.
-    pub by_frame_pointers: u64,
+    /// User stacks with callers that frame pointers alone tell of, in code without tables, or a word found in the place
+    /// of one below the stack pointer that was overwritten.
+    pub guessed: u64,
     /// Samples of processes that ended before their code was known.
     pub vanished: u64,
     /// Samples of processes whose maps this user may not read, so that their code is not known.
@@ -189,7 +190,7 @@ pub(crate) struct Session {
     has_threads: bool,
     filter: Filter,
     cache: Cache,
-    memory: ProcessMemory,
+    pub(crate) memory: ProcessMemory,
     generation: u16,
     addresses: Vec<u64>,
     frames: Vec<Frame>,
@@ -570,7 +571,7 @@ impl Session {
 
     fn note(&mut self, Unwound { ending, is_guessed, is_completed, failure }: &Unwound) {
         let statistics = &mut self.statistics;
-        statistics.by_frame_pointers += u64::from(*is_guessed);
+        statistics.guessed += u64::from(*is_guessed);
         statistics.completed += u64::from(*is_completed);
         match failure {
             Some(Failure::Late) => statistics.read_late += 1,

@@ -22,7 +22,7 @@ const MAX_SIGNALS: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Unwound {
     pub(crate) ending: Ending,
-    /// Whether callers were found by frame pointers alone.
+    /// Whether callers were found by frame pointers alone, or by a word in the place of an overwritten one.
     pub(crate) is_guessed: bool,
     /// Whether callers were found by memory that was read after the sample.
     pub(crate) is_completed: bool,
@@ -144,6 +144,16 @@ impl Thorough<'_, '_, '_> {
     }
 
     fn caller(&mut self, frame: &Registers) -> Result<Registers, NoCaller> {
+        let caller = self.checked_caller(frame);
+        match caller {
+            Err(NoCaller::Lost(_)) if !frame.is_return && self.stack.has_read_below() => {
+                self.caller_by_pointer(frame).map_or(caller, Ok)
+            }
+            _ => caller,
+        }
+    }
+
+    fn checked_caller(&mut self, frame: &Registers) -> Result<Registers, NoCaller> {
         let caller = match self.rule(frame.lookup()) {
             Some(packed) => match packed.rule() {
                 Rule::Root => Err(NoCaller::Root),
@@ -154,6 +164,23 @@ impl Thorough<'_, '_, '_> {
         }?;
         self.check(frame, &caller)?;
         Ok(caller)
+    }
+
+    /// The caller by a rule that needs a word below the stack pointer, which has been overwritten since the sample. The
+    /// code has copied that word from a place above, where it still is: the only one with which the rule leads to a
+    /// return address.
+    fn caller_by_pointer(&mut self, frame: &Registers) -> Option<Registers> {
+        let mut found: Option<Registers> = None;
+        for pointer in self.stack.pointers() {
+            self.stack.substitute(pointer);
+            let Ok(caller) = self.checked_caller(frame) else { continue };
+            if found.is_some_and(|found| found != caller) {
+                return None;
+            }
+            found = Some(caller);
+        }
+        self.is_guessed |= found.is_some();
+        found
     }
 
     /// The compact rule at an address, compiled if it was not.
