@@ -14,6 +14,8 @@ pub(crate) struct Mapped {
     /// Each module's file and where it is; in the same order as the code.
     pub(crate) files: Vec<(PathBuf, Range<u64>)>,
     pub(crate) code: Vec<Code>,
+    /// Not used by the benchmark.
+    #[allow(dead_code)]
     pub(crate) modules: Vec<Module>,
     pub(crate) framehop: UnwinderX86_64<Vec<u8>>,
 }
