@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use procprof_collect::jvm::FoundJvm;
 use procprof_host::Membership;
-use procprof_process::{Identity, Pid, Process};
+use procprof_process::{Identity, Interpreter, Pid, Process};
 use procprof_server::protocol::{OfferedType, ServiceFacts};
 
 use super::dumps::{DumpFolder, Watched};
@@ -13,15 +13,9 @@ use super::jvm::Chosen;
 use super::rules::{Engine, Rule, Treatment};
 use super::settings::Settings;
 
-/// Interpreters: how the names of their files begin, and what shows the functions of their programs.
-const INTERPRETERS: &[(&str, &str)] = &[
-    ("python3", "start it with python3 -X perf (3.12 and later), which names its functions"),
-    ("node", "start it with node --perf-basic-prof, which names its functions"),
-    (
-        "java",
-        "its compiled methods have no names from outside; a rule with engine = \"jvm\" records it by its own means",
-    ),
-];
+/// What shows the methods of a JVM here, in place of a command.
+const JVM_HINT: &str =
+    "its compiled methods have no names from outside; a rule with engine = \"jvm\" records it by its own means";
 
 /// Most processes whose dump folders are watched.
 const WATCHED_MAX: usize = 1_000;
@@ -36,6 +30,7 @@ struct Known {
     name: String,
     program: String,
     membership: Membership,
+    hint: Option<String>,
     cpu: Duration,
     is_seen: bool,
     /// How often it was looked at.
@@ -118,10 +113,8 @@ impl Discovery {
                 service.facts.program.clone_from(&known.program);
             }
             service.facts.process = (oldest.pid.0, oldest.start_ticks);
-            let hint = hint(identity, &known.program).filter(|_| !is_jvm);
-            if let Some(hint) = hint.filter(|hint| !service.facts.hints.iter().any(|told| told == hint)) {
-                service.facts.hints.push(hint.to_owned());
-            }
+            let hint = known.hint.clone().filter(|_| !is_jvm);
+            service.facts.hints.extend(hint.filter(|hint| !service.facts.hints.contains(hint)));
             add_types(&mut service.facts.types, off_cpu, is_jvm);
         }
         self.known.retain(|_, known| known.is_seen);
@@ -151,6 +144,7 @@ impl Discovery {
             name: String::new(),
             program: String::new(),
             membership: Membership::default(),
+            hint: None,
             // What it used before it was first seen is not of this interval.
             cpu,
             is_seen: false,
@@ -163,6 +157,7 @@ impl Discovery {
         let is_young = known.looks <= LOOKS_WHILE_YOUNG || known.looks.is_multiple_of(LOOKS_LATER);
         if known.name != name || is_young {
             known.membership = Membership::of_process(&process);
+            known.hint = hint(&process);
             let path = process.executable().ok().map(|executable| executable.path);
             let file = path.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
             known.program = file.unwrap_or_else(|| name.clone());
@@ -174,16 +169,14 @@ impl Discovery {
     }
 }
 
-/// What would show the names of an interpreter's program.
-fn hint(identity: Identity, program: &str) -> Option<&'static str> {
-    let (_, hint) = INTERPRETERS.iter().find(|(name, _)| {
-        let version = program.strip_prefix(name);
-        version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
-    })?;
-    let pid = identity.pid.0;
-    let own = Process::open(Pid(pid)).ok()?.status().ok()?.namespace_pids.last()?.0;
-    let has_map = std::path::Path::new(&format!("/proc/{pid}/root/tmp/perf-{own}.map")).exists();
-    (!has_map).then_some(hint)
+/// What would show the names of the program that an interpreter runs; `PID` stands for its processes.
+fn hint(process: &Process) -> Option<String> {
+    let interpreter = Interpreter::of_process(process)?;
+    let advice = interpreter.advice(Some(process))?;
+    match interpreter.name {
+        "a JVM" => Some(JVM_HINT.to_owned()),
+        name => Some(format!("it is {name}; {advice}")),
+    }
 }
 
 /// The types of a service: CPU time all the time, time off CPU and what a JVM records by rule, and what can be asked

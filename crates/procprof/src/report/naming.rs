@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
 use procprof_jeprof::short_function_name;
-use procprof_process::Identity;
+use procprof_process::interpreter::Functions;
+use procprof_process::{Identity, Interpreter};
 use procprof_profile::{Profile, StringId};
 use procprof_symbolize::{
     Binary, BinaryRole, FetchDebugFile, ImageOptions, IndexFolder, MappingOutcome, Outcome, PathUse, ProvenFile,
@@ -241,10 +242,16 @@ fn wanted_line(outcome: &Outcome, wanted: &WantedShare) -> String {
         if file.build_id.is_empty() { "no build id".to_owned() } else { format!("build id {}", file.build_id) };
     let (name, percent) = (name_of(&file.filename), wanted.share * 100.0);
     let path = file.filename.strip_suffix(" (deleted)").unwrap_or(&file.filename);
-    let help = match wanted.is_stripped {
-        true => "it is stripped; give its debug file with --binary FILE or --debug-dir DIR, or set DEBUGINFOD_URLS"
-            .to_owned(),
-        false => format!("give it with --binary FILE, or upload it: procprof symbols push {path}"),
+    let interpreter = Interpreter::of_file(name).filter(|interpreter| interpreter.functions == Functions::Absent);
+    let help = match (interpreter, wanted.is_stripped) {
+        (Some(interpreter), _) => {
+            format!("its symbols would name functions of {0} itself, not those of programs in {0}", interpreter.name)
+        }
+        (None, true) => {
+            "it is stripped; give its debug file with --binary FILE or --debug-dir DIR, or set DEBUGINFOD_URLS"
+                .to_owned()
+        }
+        (None, false) => format!("give it with --binary FILE, or upload it: procprof symbols push {path}"),
     };
     format!("wanted: {name} ({build_id}): hides {percent:.1} % of samples{tried}; {help}")
 }
