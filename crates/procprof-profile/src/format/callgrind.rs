@@ -233,8 +233,8 @@ impl Reader {
             b"jump" | b"jcnd" => self.is_jump = true,
             // Jumps are left out, but the names that they give to numbers stand for the whole file.
             b"jfi" => drop(self.files.read(value, line, &mut self.graph, &mut self.unnamed)?),
-            b"jfn" => drop(self.functions.read(value, line, &mut self.graph, &mut self.unnamed)?),
-            b"frfn" | b"rec" | b"rcalls" => {}
+            b"jfn" | b"frfn" => drop(self.functions.read(value, line, &mut self.graph, &mut self.unnamed)?),
+            b"rec" | b"rcalls" => {}
             key if HEADERS.iter().any(|header| key.starts_with(header)) => {}
             _ => return Err(line.error(NAME, "costs, a name, or a line of the header")),
         }

@@ -79,6 +79,9 @@ impl Graph {
     pub(super) fn build(mut self, events: &[Event], input_bytes: usize, limits: &Limits) -> Result<Profile> {
         for function in &mut self.functions {
             function.own.iter_mut().zip(events).for_each(|(cost, event)| *cost = cost.saturating_mul(event.factor));
+            // Calls have their first cost alone.
+            let factor = events.first().map_or(1, |event| event.factor);
+            function.calls.values_mut().for_each(|cost| *cost = cost.saturating_mul(factor));
         }
         let types: Vec<(&str, &str)> = events.iter().map(|event| (event.name.as_str(), event.unit)).collect();
         self.build_as(NAME, &types, input_bytes, limits)

@@ -49,6 +49,10 @@ fn total(name: &str, unit: &str, total: i64) -> ((String, String), i64) {
 fn events_have_the_units_that_the_file_states() {
     let xdebug = "events: Time_(10ns) Memory_(bytes)\nfl=(1) a.php\nfn=(1) leaf\n2 7 32\n";
     assert_eq!(totals(xdebug), [total("Time", "nanoseconds", 70), total("Memory", "bytes", 32)]);
+    // Costs of calls have the unit, too: one stack holds all of it.
+    let called = "events: Time_(10ns)\nfn=(1) leaf\n2 7\nfn=(2) main\n1 3\ncfn=(1)\ncalls=1 0\n1 7\n";
+    let profile = decoded(called.as_bytes()).profile;
+    assert_eq!((costs(&profile, "main", 0), costs(&profile, "leaf", 0)), ((30, 100), (70, 70)));
     let callgrind = "event: sysTime : sysTime (elapsed us)\nevents: Ir sysTime\nfn=main\n1 5 3\n";
     assert_eq!(totals(callgrind), [total("Ir", "count", 5), total("sysTime", "nanoseconds", 3_000)]);
 }
