@@ -114,13 +114,12 @@ fn read_samples(
     let mut timeline = Timeline::default();
     samples.records(left_out, |json| {
         let Some(delta) = times.delta()? else { return Err(json.wrong("a sample without a time")) };
-        // The time that passed is that of the sample before, whatever this one is.
-        timeline.advance(delta);
+        timeline.add(delta);
         let id = json.integer()?;
         let node =
             known.find(id).ok_or_else(|| json.wrong(format!("a sample of the node {id}, which does not exist")))?;
         let stack = known.stack(node, tree)?;
-        timeline.add(stack);
+        timeline.set_stack(stack);
         Ok(())
     })?;
     timeline.write(Some(duration), UNLABELLED, tree);

@@ -137,18 +137,22 @@ impl Nodes {
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     now: i64,
-    samples: Vec<(i64, NodeId)>,
+    /// Times and stacks; samples that are left out have none.
+    samples: Vec<(i64, Option<NodeId>)>,
 }
 
 impl Timeline {
-    /// Moves the time by so many nanoseconds, which may be below 0.
-    pub(super) fn advance(&mut self, nanos: i64) {
+    /// Adds a sample so many nanoseconds after the one before; perhaps less than 0.
+    pub(super) fn add(&mut self, nanos: i64) {
         self.now = self.now.saturating_add(nanos);
+        self.samples.push((self.now, None));
     }
 
-    /// Adds a sample taken at this time.
-    pub(super) fn add(&mut self, stack: NodeId) {
-        self.samples.push((self.now, stack));
+    /// Gives the last sample its stack.
+    pub(super) fn set_stack(&mut self, stack: NodeId) {
+        if let Some((_, last)) = self.samples.last_mut() {
+            *last = Some(stack);
+        }
     }
 
     /// Adds all samples to a tree of `samples` and `wall`: each stands for the time until the next one, the last until
@@ -157,7 +161,9 @@ impl Timeline {
         self.samples.sort_by_key(|(time, _)| *time);
         for (index, (time, stack)) in self.samples.iter().enumerate() {
             let until = self.samples.get(index + 1).map(|(time, _)| *time).or(end).unwrap_or(*time);
-            tree.add(*stack, labels, &[1, until.saturating_sub(*time).max(0)]);
+            if let Some(stack) = stack {
+                tree.add(*stack, labels, &[1, until.saturating_sub(*time).max(0)]);
+            }
         }
     }
 }

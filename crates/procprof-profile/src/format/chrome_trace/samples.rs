@@ -63,8 +63,8 @@ impl Samples {
             let labels = threads.labels(recording.thread, &mut self.tree);
             let mut timeline = Timeline::default();
             for (node, delta) in std::mem::take(&mut recording.samples) {
-                timeline.advance(delta);
-                timeline.add(recording.nodes.stack(node, &mut self.tree)?);
+                timeline.add(delta);
+                timeline.set_stack(recording.nodes.stack(node, &mut self.tree)?);
             }
             timeline.write(None, labels, &mut self.tree);
         }

@@ -47,6 +47,9 @@ fn a_clock_that_goes_back_gives_no_negative_time() {
     assert_eq!((flat(&profile, "a", 0), flat(&profile, "b", 0)), (2, 1));
     // In order of time: `a` at 0 and 50, `b` from 100 to the end at 200.
     assert_eq!((flat(&profile, "a", 1), flat(&profile, "b", 1)), (100_000, 100_000));
+    // A sample that is left out keeps its time.
+    let profile = decoded(text.replace("[1,2,1]", "[1,2,9]").as_bytes()).profile;
+    assert_eq!((flat(&profile, "a", 1), flat(&profile, "b", 1)), (50_000, 100_000));
 }
 
 /// Written by hand after the protocol of that time: a tree, seconds, and the time of each sample.
