@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 3 @ 0x43bc10 0x40780f
-//! #	0x43bc0f	main.wait+0x2f		/src/main.go:21
+//! # <tab> 0x43bc0f <tab> main.wait+0x2f <tab> /src/main.go:21
 //! ```
 //! The address is one less than the return address. Each address of a stack has its own line, calls that the compiler
 //! inlined as well; functions of the runtime at the leaf and `runtime.goexit` have none. A function without a name is

@@ -106,14 +106,12 @@ fn escaped(characters: &mut std::str::Chars<'_>) -> Option<char> {
 mod tests {
     use super::*;
 
-    fn heading(line: &str) -> Option<(String, i64, bool, Vec<(String, String)>)> {
-        Heading::parse(line).map(|heading| (heading.state, heading.minutes, heading.is_leaked, heading.labels))
-    }
-
     #[test]
     fn headings_of_all_versions_are_read() {
         let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let is = |state: &str, minutes, is_leaked, labels| Some((state.to_owned(), minutes, is_leaked, labels));
+        let is = |state: &str, minutes, is_leaked, labels| {
+            Some(Heading { state: state.to_owned(), minutes, is_leaked, labels })
+        };
         for (line, expected) in [
             ("goroutine 1 [running]:", is("running", 0, false, vec![])),
             (
@@ -139,7 +137,7 @@ mod tests {
             ("goroutine 7 [select", None),
             ("goroutine x [select]:", None),
         ] {
-            assert_eq!(heading(line), expected, "{line}");
+            assert_eq!(Heading::parse(line), expected, "{line}");
         }
     }
 }
