@@ -158,7 +158,7 @@ impl Interpreter {
             Some((variable, value)) => process.environment(variable).ok().flatten().as_deref() == Some(value),
             None => options.iter().any(|option| option == switch),
         };
-        self.switches.iter().copied().find(|switch| is_set(&switch))
+        self.switches.iter().copied().find(|switch| is_set(switch))
     }
 }
 
