@@ -117,7 +117,7 @@ fn changed_files_of_split_off_units() {
 #[test]
 fn changed_table_of_a_go_program() {
     let folder = Folder::new();
-    let program = crate::stripped::build_go(&folder, "go", &["-ldflags=-s -w"]);
+    let program = crate::stripped::build_go(&folder, "go");
     let addresses: Vec<SymbolAddr> = text_addresses(&program).into_iter().step_by(997).collect();
     let bytes = fs::read(&program).unwrap();
     let object = object::File::parse(&*bytes).unwrap();

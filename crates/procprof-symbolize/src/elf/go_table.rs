@@ -6,7 +6,7 @@
 //! ```text
 //! u32 magic    0xfffffffa (1.16), 0xfffffff0 (1.18), 0xfffffff1 (1.20 and later)
 //! u8  0, 0, smallest instruction, bytes of a word
-//! words        functions, files, [start of the text, from 1.18; 0 from 1.26], then the places of:
+//! words        functions, files, [start of the text, from 1.18; from 1.26 0: it is in the module data], then places of:
 //!              names, units' file numbers, file names, value tables, functions
 //! functions    pairs of (start, place of its record), one more for the end; words in 1.16, then u32
 //! record       start, name, args, deferreturn, sp table, file table, line table, tables, unit,
@@ -14,15 +14,22 @@
 //! value table  pairs of varints (zigzag difference of the value, bytes of code it holds for)
 //! ```
 //!
+//! Module data (`.go.module`, from 1.26): words, the first of which is the address of the table, and the 23rd the start
+//! of the text. In files that are loaded anywhere, addresses are 0 until they are relocated.
+//!
 //! Lines are those of the innermost inlined function, and the function is the outermost: inlined calls are in another
 //! table, whose place only the symbols contain. `go tool addr2line` prints the same.
 
-use object::{File, Object, ObjectSection};
+use object::{File, Object, ObjectSection, ReadRef, RelocationTarget};
 
 use crate::Frame;
 
 /// Most entries of one table of values that are read.
 const VALUES_MAX: usize = 1 << 20;
+
+/// Words of the table before the start of the text, and of the module data.
+const TEXT_START: u64 = 2;
+const MODULE_TEXT_START: u64 = 22;
 
 /// A table with the places of its parts.
 pub(crate) struct GoTable<'a> {
@@ -49,16 +56,65 @@ enum Version {
 
 impl<'a> GoTable<'a> {
     /// The table of a file; `None` if there is none that can be read.
-    pub(crate) fn read(object: &File<'a>) -> Option<Self> {
-        let section = [".gopclntab", ".data.rel.ro.gopclntab"].iter().find_map(|name| object.section_by_name(name))?;
-        // If the table does not contain the start of Go's code, it is all of the text, unless a C linker has put its
-        // own code before it.
-        let is_all_go = object.section_by_name(".init").is_none();
-        let text = object.section_by_name(".text").filter(|_| is_all_go).map(|text| text.address());
-        Self::parse(section.data().ok()?, !object.is_little_endian(), text)
+    pub(crate) fn read<R: ReadRef<'a>>(object: &File<'a, R>) -> Option<Self> {
+        let big_endian = !object.is_little_endian();
+        let section = [".gopclntab", ".data.rel.ro.gopclntab"].iter().find_map(|name| object.section_by_name(name));
+        let (mut table, address) = match section {
+            Some(section) => (Self::parse(section.data().ok()?, big_endian)?, section.address()),
+            None => Self::find_table(object)?,
+        };
+        if table.version > Version::Go116 && table.text == 0 {
+            table.text = table.relocated_start(object, address).filter(|start| *start != 0)?;
+        }
+        Some(table)
     }
 
-    fn parse(bytes: &'a [u8], big_endian: bool, text: Option<u64>) -> Option<Self> {
+    /// The table in a section of much else, and its address: up to 1.25, a C linker leaves no other section for it in
+    /// files that are loaded anywhere.
+    fn find_table<R: ReadRef<'a>>(object: &File<'a, R>) -> Option<(Self, u64)> {
+        object.section_by_name(".go.buildinfo")?;
+        let section = object.section_by_name(".data.rel.ro")?;
+        let bytes = section.data().ok()?;
+        (0..bytes.len()).step_by(8).find_map(|offset| {
+            let rest = bytes.get(offset..).filter(|rest| rest.get(4..6) == Some(&[0, 0]))?;
+            let table = Self::parse(rest, !object.is_little_endian())?;
+            Some((table, section.address().checked_add(offset as u64)?))
+        })
+    }
+
+    /// The start of the text where the table in the file does not contain it: by a relocation of the table, or in the
+    /// module data.
+    fn relocated_start<R: ReadRef<'a>>(&self, object: &File<'a, R>, address: u64) -> Option<u64> {
+        let word = self.word as u64;
+        let in_table = address.checked_add(8 + TEXT_START * word)?;
+        let module = object.section_by_name(".go.module");
+        let module_at = module.as_ref().map(ObjectSection::address);
+        let in_module = |index: u64| {
+            let offset = usize::try_from(index * word).ok()?;
+            let bytes = module.as_ref()?.data().ok()?.get(offset..offset + self.word)?;
+            Some(number_of(bytes, self.big_endian)).filter(|number| *number != 0)
+        };
+        let (mut start, mut table) = (in_module(MODULE_TEXT_START), in_module(0));
+        let (mut is_in_table, relocations) = (None, object.dynamic_relocations());
+        for (place, relocation) in relocations.into_iter().flatten() {
+            // Relative to where the file is loaded.
+            if relocation.target() != RelocationTarget::Absolute {
+                continue;
+            }
+            let value = relocation.addend().cast_unsigned();
+            let offset = module_at.and_then(|module| place.checked_sub(module));
+            if place == in_table {
+                is_in_table = Some(value);
+            } else if offset == Some(0) {
+                table = Some(value);
+            } else if offset == Some(MODULE_TEXT_START * word) {
+                start = Some(value);
+            }
+        }
+        is_in_table.or(start.filter(|_| table == Some(address)))
+    }
+
+    fn parse(bytes: &'a [u8], big_endian: bool) -> Option<Self> {
         let mut table = Self {
             bytes,
             big_endian,
@@ -90,7 +146,7 @@ impl<'a> GoTable<'a> {
         };
         let places = [word(first)?, word(first + 1)?, word(first + 2)?, word(first + 3)?, word(first + 4)?];
         if table.version > Version::Go116 {
-            table.text = Some(word(2)? as u64).filter(|start| *start != 0).or(text)?;
+            table.text = word(2)? as u64;
         }
         [table.names, table.units, table.files, table.values, table.records] = places;
         // Each function has at least a pair; this bounds every search.
@@ -199,8 +255,11 @@ impl<'a> GoTable<'a> {
     }
 
     fn number(&self, at: usize, bytes: usize) -> Option<u64> {
-        let bytes = self.bytes.get(at..at.checked_add(bytes)?)?;
-        let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        Some(if self.big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) })
+        Some(number_of(self.bytes.get(at..at.checked_add(bytes)?)?, self.big_endian))
     }
+}
+
+fn number_of(bytes: &[u8], big_endian: bool) -> u64 {
+    let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+    if big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
 }
