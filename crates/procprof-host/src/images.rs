@@ -7,8 +7,10 @@
 mod calls;
 mod content;
 mod debug_frame;
+mod go_frames;
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use procprof_unwind::{Architecture, Code, Source, Table};
 
 pub(crate) use self::calls::KnownCalls;
 use self::content::{CodeSegment, Content, Layout, Sections};
+pub(crate) use self::go_frames::{GoCode, StackRole};
 
 /// Most bytes of sections kept in memory between two compilations.
 const KEPT_SECTION_BYTES: usize = 32 << 20;
@@ -57,6 +60,7 @@ struct Open {
     layout: Layout,
     table: Option<Arc<Table>>,
     sections: Option<Sections>,
+    go: Option<GoCode>,
 }
 
 /// A file as the profile has it.
@@ -206,6 +210,22 @@ impl Images {
         }
     }
 
+    /// The code of Go in an image that was opened.
+    pub(crate) fn go_code(&self, id: ImageId) -> Option<&GoCode> {
+        match &self.all[id.0 as usize].state {
+            State::Open(open) => open.go.as_ref(),
+            State::NotOpened | State::Closed => None,
+        }
+    }
+
+    /// The bytes of code at an address of an open image.
+    pub(crate) fn code_bytes<const BYTES: usize>(&self, id: ImageId, address: u64) -> Option<[u8; BYTES]> {
+        match &self.all[id.0 as usize].state {
+            State::Open(open) => open.content.code_bytes(&open.layout, address),
+            State::NotOpened | State::Closed => None,
+        }
+    }
+
     /// Compiles what look-ups have asked for in an image; whether that was anything.
     pub(crate) fn compile_wanted(&mut self, id: ImageId) -> bool {
         let architecture = self.architecture;
@@ -216,6 +236,13 @@ impl Images {
             self.drop_sections_except(None);
         }
         true
+    }
+
+    /// The addresses of the function that contains one, by the unwind tables of an open image.
+    pub(crate) fn function_at(&mut self, id: ImageId, address: u64) -> Option<Range<u64>> {
+        let architecture = self.architecture;
+        let State::Open(open) = &mut self.all[id.0 as usize].state else { return None };
+        open.sections(&mut self.kept_bytes).source(architecture).function(address)
     }
 
     fn drop_sections_except(&mut self, kept: Option<ImageId>) {
@@ -366,7 +393,8 @@ impl Open {
     fn new(content: Content) -> Option<Self> {
         let layout = content.layout()?;
         let build_id = content.build_id();
-        Some(Self { content, build_id, layout, table: None, sections: None })
+        let go = content.go_code(&layout);
+        Some(Self { content, build_id, layout, table: None, sections: None, go })
     }
 
     /// The unwind sections, read if they are not in memory; then `kept_bytes` grows.

@@ -33,6 +33,7 @@ mod bpf;
 pub mod btf;
 mod descendants;
 mod error;
+mod go_stacks;
 mod images;
 mod kernel;
 mod live_memory;

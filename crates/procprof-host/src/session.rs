@@ -5,11 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::HashSet;
-use procprof_profile::perf_event::{AddressSpace, CONTEXT_MAX, CpuMode, Record, Registers, Sample, Switch};
+use procprof_profile::perf_event::{
+    AddressSpace, CONTEXT_MAX, CONTEXT_USER, CpuMode, Record, Registers, Sample, Switch,
+};
 use procprof_unwind::{Architecture, Cache, Space};
 
 use crate::blocked::{Doing, look};
 use crate::bpf::{SampledWait, ThreadWaits};
+use crate::go_stacks::GoStacks;
 use crate::images::{Files, Images};
 use crate::live_memory::{Failure, ProcessMemory};
 use crate::membership::Membership;
@@ -594,10 +597,12 @@ impl Session {
 
 /// The kernel's part of a call chain, and where it has none the interrupted instruction, if that was in the kernel.
 fn kernel_frames(sample: &Sample<'_>) -> impl Iterator<Item = Frame> {
-    let chain = sample.callchain.iter().map(|word| u64::from_le_bytes(*word)).filter(|address| *address < CONTEXT_MAX);
-    let leaf = (sample.mode == CpuMode::Kernel && sample.callchain.is_empty()).then_some(sample.ip);
+    let words = sample.callchain.iter().map(|word| u64::from_le_bytes(*word));
+    let mut chain =
+        words.take_while(|word| *word != CONTEXT_USER).filter(|address| *address < CONTEXT_MAX).enumerate().peekable();
+    let leaf = (sample.mode == CpuMode::Kernel && chain.peek().is_none()).then_some(sample.ip);
     // Behind the first, addresses are where calls return to.
-    let calls = chain.enumerate().map(|(depth, address)| address.wrapping_sub(u64::from(depth > 0)));
+    let calls = chain.map(|(depth, address)| address.wrapping_sub(u64::from(depth > 0)));
     leaf.into_iter().chain(calls).map(Frame::Kernel)
 }
 
@@ -614,11 +619,12 @@ fn scheduler() -> Range<u64> {
 
 impl Unwinding {
     pub(crate) fn new(space: &AddressSpace, images: &mut Images, generation: u16) -> Self {
-        let code = space.code().iter().map(|mapped| images.code(mapped)).collect();
+        let code: Vec<_> = space.code().iter().map(|mapped| images.code(mapped)).collect();
+        let go = GoStacks::new(space, &code, images);
         let mut of_code: Vec<_> = space.code().iter().map(|mapped| mapped.image).collect();
         of_code.sort_unstable();
         of_code.dedup();
-        Self { space: Space::new(code, generation), images: of_code }
+        Self { space: Space::new(code, generation), images: of_code, go }
     }
 
     /// Replaces `addresses` by those of a sample's user stack, once all tables that it needs are there. What the copy of
@@ -636,7 +642,8 @@ impl Unwinding {
     ) -> Unwound {
         let walked = loop {
             addresses.clear();
-            let walked = walk(architecture, &self.space, cache, sample, addresses);
+            let live = memory.as_ref().map(|_| sample.pid);
+            let walked = walk(architecture, &self.space, cache, (&self.go, &mut *images, live), sample, addresses);
             let mut is_compiled = false;
             for image in &self.images {
                 is_compiled |= images.compile_wanted(*image);

@@ -51,6 +51,9 @@ impl Unwinder<'_> {
         addresses: &mut Vec<u64>,
     ) -> Unwound {
         let mut unwound = Unwound { ending: walked.ending, is_guessed: false, is_completed: false, failure: None };
+        if walked.is_crossed {
+            return unwound;
+        }
         let registers = sample.registers.as_ref().and_then(|found| registers::all(self.architecture, found));
         let Some((registers, start)) = registers.and_then(|all| Some((all, all.sp(self.architecture)?))) else {
             return unwound;

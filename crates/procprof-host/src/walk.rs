@@ -5,6 +5,8 @@ use std::cell::Cell;
 use procprof_profile::perf_event::Sample;
 use procprof_unwind::{Architecture, Cache, End, Frame, Lost, Space, Stack, StackCopy, Walker};
 
+use crate::go_stacks::{Crossing, GoStacks};
+use crate::images::Images;
 use crate::registers;
 
 /// Most frames of a stack; deeper ones lose those next to the root.
@@ -34,19 +36,25 @@ pub(crate) struct Walked {
     pub(crate) ending: Ending,
     /// The places of addresses that are not behind a call: of interrupted frames.
     pub(crate) interrupted: Vec<usize>,
+    /// Whether it has gone on from a thread's stack to a goroutine's, or ended where it would have.
+    pub(crate) is_crossed: bool,
 }
 
-/// Adds the code addresses of a sample's user stack to `stack`, leaf first: of callers that of the call.
+/// Adds the code addresses of a sample's user stack to `stack`, leaf first: of callers that of the call. `go` has the
+/// code of Go, its files, and the process, if that can still be read.
 pub(crate) fn walk(
     architecture: Architecture,
     space: &Space,
     cache: &Cache,
+    (go, images, live): (&GoStacks, &mut Images, Option<u32>),
     sample: &Sample<'_>,
     stack: &mut Vec<u64>,
 ) -> Walked {
     let mut interrupted = Vec::new();
     let found = sample.registers.as_ref().and_then(|found| Some((found, registers::frame(architecture, found)?)));
-    let Some((registers, frame)) = found else { return Walked { ending: Ending::NoRegisters, interrupted } };
+    let Some((registers, frame)) = found else {
+        return Walked { ending: Ending::NoRegisters, interrupted, is_crossed: false };
+    };
     // The address of an interrupted frame is that of an instruction, not behind a call.
     let is_exact = Cell::new(true);
     let mut copy = NotingSwitches { copy: StackCopy { start: frame.sp, bytes: sample.stack }, is_exact: &is_exact };
@@ -60,13 +68,19 @@ pub(crate) fn walk(
         stack.len() < MAX_FRAMES
     };
     let mut last = Frame::default();
-    let end = Walker { architecture, space, cache }.walk_noting(frame, register, &mut copy, keep, &mut last);
+    let walker = Walker { architecture, space, cache };
+    let end = walker.walk_noting(frame, register, &mut copy, keep, &mut last);
+    let mut crossing = Crossing { go, images, walker, live, sample, first: frame, last };
+    if let Some(ending) = crossing.cross(end, stack) {
+        return Walked { ending, interrupted, is_crossed: true };
+    }
     let ending = match end {
         End::Root => Ending::Root,
         End::Full => Ending::Deep,
         End::Lost(lost) => ending(lost, last.fp, sample.stack.len() as u64, sample.stack_limit, frame.sp),
     };
-    Walked { ending, interrupted }
+    let is_crossed = ending == Ending::Root && stack.iter().any(|address| go.is_called_back(*address));
+    Walked { ending, interrupted, is_crossed }
 }
 
 /// The end of a stack whose caller can't be found, by the frame pointer there and by the copy's bytes, its limit and

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cuts;
+mod go_stacks;
 mod oracle;
 mod perf_data;
 mod program;
