@@ -226,5 +226,7 @@ fn scan(section: Section<'_>) -> Vec<(u64, u32)> {
         entries.extend(cie.and_then(|(_, cie)| cie.fde(body.reader)).map(|fde| (fde.range.start, at)));
     }
     entries.sort_unstable();
+    // Of two entries for a function the first counts.
+    entries.dedup_by_key(|(start, _)| *start);
     entries
 }

@@ -104,3 +104,21 @@ fn the_frame_of_a_signal_is_that_of_the_kernel() {
     entries.signal(START..START + 9);
     assert_eq!(found(&entries.bytes, START..START + 9), [Found::Signal; 9]);
 }
+
+/// A region of compiled rules ends at 0x41_0000.
+#[test]
+fn the_first_of_two_entries_counts_on_both_sides_of_a_regions_end() {
+    let mut entries = Entries::new();
+    let range = 0x40_fff0..0x41_0010;
+    entries.function(&range, &[(0, Rule::FramePointer)]);
+    entries.function(&range, &[(0, Rule::Size { size: 8, is_fp_saved: false })]);
+    let eh_frame = Section { bytes: &entries.bytes, address: 0x50_0000 };
+    let header = procprof_unwind::search_table(eh_frame, 0x50_0000).unwrap();
+    for header in [&header[..], &[]] {
+        let source = Source::new(Architecture::X86_64, eh_frame, Section { bytes: header, address: 0x50_0000 });
+        let table = Table::new(0x40_0000..0x42_0000);
+        table.compile(&source, 0x40_0000..0x42_0000);
+        assert!(range.clone().all(|address| table.rule(address).rule() == AT_FP));
+        assert_eq!(source.function(0x41_0004), Some(range.clone()));
+    }
+}
