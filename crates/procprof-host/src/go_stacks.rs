@@ -20,8 +20,8 @@ use std::os::unix::fs::FileExt;
 use procprof_profile::perf_event::{AddressSpace, CONTEXT_MAX, CONTEXT_USER, ImageId, Sample};
 use procprof_unwind::{Code, End, Frame, Lost, Stack, StackCopy, Walker};
 
+use crate::ending::{Ending, MAX_FRAMES};
 use crate::images::{Images, StackRole};
-use crate::walk::{Ending, MAX_FRAMES};
 
 /// The kernel writes at most so many frames, those of its own code included, unless it is set otherwise.
 const CHAIN_MAX: usize = 127;

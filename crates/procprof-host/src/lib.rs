@@ -32,6 +32,7 @@ mod blocked;
 mod bpf;
 pub mod btf;
 mod descendants;
+mod ending;
 mod error;
 mod go_stacks;
 mod images;

@@ -5,9 +5,9 @@ use procprof_profile::format::perf_data::{Code, CodeFiles, Machine, StackEnd};
 use procprof_profile::perf_event::{ImageId, ImageKey, Sample};
 use procprof_unwind::{Architecture, Cache};
 
+use crate::ending::Ending;
 use crate::images::Images;
 use crate::processes::Unwinding;
-use crate::walk::Ending;
 
 /// Most processes whose tables are kept.
 const PROCESSES_MAX: usize = 1024;

@@ -12,6 +12,7 @@ use procprof_unwind::{Architecture, Cache, Space};
 
 use crate::blocked::{Doing, look};
 use crate::bpf::{SampledWait, ThreadWaits};
+use crate::ending::Ending;
 use crate::go_stacks::GoStacks;
 use crate::images::{Files, Images};
 use crate::live_memory::{Failure, ProcessMemory};
@@ -23,7 +24,7 @@ use crate::stacks::{Frame, Owner, StackId, Stacks};
 use crate::tally::Tally;
 use crate::thorough::{Unwinder, Unwound};
 use crate::waits::{Amount, Place, State, Waited, Waits};
-use crate::walk::{Ending, walk};
+use crate::walk::walk;
 
 /// The kernel keeps so many bytes of a name.
 const NAME_BYTES: usize = 15;

@@ -10,10 +10,11 @@ use procprof_unwind::{
     Architecture, Cache, Call, Epilogue, Frame, Lost, NoCaller, Packed, Registers, Rule, Space, StackCopy, Step, step,
 };
 
+use crate::ending::{Ending, MAX_FRAMES};
 use crate::images::Images;
 use crate::live_memory::{Failure, ProcessMemory, SampledStack};
 use crate::registers::{self, UNKNOWN_FRAME_POINTER};
-use crate::walk::{self, Ending, MAX_FRAMES, Walked};
+use crate::walk::Walked;
 
 /// Signal frames followed in one stack; more is a loop in overwritten memory.
 const MAX_SIGNALS: u32 = 8;
@@ -74,7 +75,7 @@ impl Unwinder<'_> {
             let (bytes, fp) = (sample.stack.len() as u64, last.fp(self.architecture).unwrap_or(UNKNOWN_FRAME_POINTER));
             unwound = Unwound {
                 ending: match ending {
-                    Ending::Lost(lost) => walk::ending(lost, fp, bytes, sample.stack_limit, start),
+                    Ending::Lost(lost) => Ending::without_caller(lost, fp, bytes, sample.stack_limit, start),
                     ending => ending,
                 },
                 is_guessed,

@@ -3,32 +3,12 @@
 use std::cell::Cell;
 
 use procprof_profile::perf_event::Sample;
-use procprof_unwind::{Architecture, Cache, End, Frame, Lost, Space, Stack, StackCopy, Walker};
+use procprof_unwind::{Architecture, Cache, End, Frame, Space, Stack, StackCopy, Walker};
 
+use crate::ending::{Ending, MAX_FRAMES};
 use crate::go_stacks::{Crossing, GoStacks};
 use crate::images::Images;
 use crate::registers;
-
-/// Most frames of a stack; deeper ones lose those next to the root.
-pub(crate) const MAX_FRAMES: usize = 1024;
-
-/// Frame pointers farther above the stack pointer are other data.
-const MAX_STACK_BYTES: u64 = 1 << 30;
-
-/// The end of a stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// At the thread's first frame.
-    Root,
-    /// The copy of the stack ends before it.
-    Cut,
-    /// At the limit of frames.
-    Deep,
-    /// The caller can't be found.
-    Lost(Lost),
-    /// There are no registers of 64-bit user code.
-    NoRegisters,
-}
 
 /// A walk by compact rules and the copy of the stack alone.
 #[derive(Debug)]
@@ -77,23 +57,12 @@ pub(crate) fn walk(
     let ending = match end {
         End::Root => Ending::Root,
         End::Full => Ending::Deep,
-        End::Lost(lost) => ending(lost, last.fp, sample.stack.len() as u64, sample.stack_limit, frame.sp),
+        End::Lost(lost) => {
+            Ending::without_caller(lost, last.fp, sample.stack.len() as u64, sample.stack_limit, frame.sp)
+        }
     };
     let is_crossed = ending == Ending::Root && stack.iter().any(|address| go.is_called_back(*address));
     Walked { ending, interrupted, is_crossed }
-}
-
-/// The end of a stack whose caller can't be found, by the frame pointer there and by the copy's bytes, its limit and
-/// its start.
-pub(crate) fn ending(lost: Lost, fp: u64, bytes: u64, limit: u64, start: u64) -> Ending {
-    let is_cut = bytes >= limit;
-    // Of code without tables only its frame pointer tells that the stack goes on.
-    let goes_on = (bytes..MAX_STACK_BYTES).contains(&fp.wrapping_sub(start));
-    match lost {
-        Lost::OutsideStack if is_cut => Ending::Cut,
-        Lost::NoFramePointer if is_cut && goes_on => Ending::Cut,
-        lost => Ending::Lost(lost),
-    }
 }
 
 /// A copy of a stack that notes when the walk passes a signal frame.

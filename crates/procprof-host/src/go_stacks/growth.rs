@@ -8,7 +8,7 @@
 use procprof_unwind::{Base, Cfa, Frame, Lost, Rule, Stack, StackCopy};
 
 use super::Crossing;
-use crate::walk::{Ending, MAX_FRAMES};
+use crate::ending::{Ending, MAX_FRAMES};
 
 /// How a function begins that checks the stack's limit, by the bytes of its frame: `cmp rsp, [r14+16]`,
 /// `lea r12, [rsp-disp]` with one and four bytes, `mov r12, rsp`.
