@@ -44,7 +44,8 @@ const FIRST_PERIOD: usize = 1;
 /// How often the rate is looked at.
 const RATE_WINDOW: Duration = Duration::from_millis(20);
 
-/// Interval of reading buffers while the memory of processes is read: the sooner, the less has changed.
+/// Interval of reading buffers while the memory of processes is read: the sooner, the less has changed. A recording of
+/// the whole host, which may run all the time, wakes up no more often for it.
 const READ_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Rounds of looking for threads; each sees those that began during the former one.
@@ -395,7 +396,8 @@ impl Recorder {
         let end = Instant::now() + timeout;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let length = if self.session.memory.is_in_use() { left.min(READ_INTERVAL) } else { left };
+            let is_soon = self.target != Target::Host && self.session.memory.is_in_use();
+            let length = if is_soon { left.min(READ_INTERVAL) } else { left };
             let events: Vec<&Event> = self.rings.iter().map(|(event, _)| event).collect();
             wait(&events, length).map_err(|source| Error::System { what: "wait for samples", source })?;
             self.read(now());
