@@ -88,8 +88,7 @@ fn none_if_not_elf(result: io::Result<Option<BuildId>>) -> io::Result<Option<Bui
 }
 
 fn is_malformed(error: &io::Error) -> bool {
-    // An offset that no file has is an invalid argument to the kernel.
-    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput)
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
 impl fmt::Display for BuildId {
