@@ -10,7 +10,7 @@
 //! --- Memory map: ---              brpc: the kernel's map follows without a heading
 //!   00400000-00fcb000: prog
 //! ```
-//! Lines with `#` are comments, in which Go writes the [names](super::go_comments) of the addresses above. Format: google/pprof, `profile/legacy_profile.go`;
+//! Lines with `#` are comments, in which Go writes the names of the addresses above. Format: google/pprof, `profile/legacy_profile.go`;
 //! jeprof, `ReadSynchProfile`.
 //!
 //! Values are `contentions` and `delay` in nanoseconds, estimated while decoding as pprof does: contentions times the

@@ -19,7 +19,7 @@
 //!
 //! Stacks that begin with the function that ran (`--reverse`) are turned around. Before 4.0 their graph hangs from the
 //! top (`const inverted = true`). Since then `--inverted` turns the picture alone, and the page has one flag for both
-//! (`let inverted`), so that the frames at both ends of the stacks [decide](direction).
+//! (`let inverted`), so that the frames at both ends of the stacks decide.
 
 use foldhash::HashMap;
 use memchr::memmem;

@@ -6,7 +6,7 @@
 //! # 0x71e910 main.wait+0x30 /src/main.go:21      a comment
 //! ```
 //! The one sample type has the profile's name and the unit `count`. `---` ends the samples; a memory map may follow.
-//! Comments have the [names](super::go_comments) of the addresses above, which pprof does not read. Address 0, with which `threadcreate` fills up its stacks, is
+//! Comments have the names of the addresses above, which pprof does not read. Address 0, with which `threadcreate` fills up its stacks, is
 //! left out (pprof makes 0xffffffffffffffff of it); a stack of nothing else is the frame `[no stack]`, so that reports
 //! have a row for its count. Format: google/pprof, `profile/legacy_profile.go`; Go, `runtime/pprof`.
 

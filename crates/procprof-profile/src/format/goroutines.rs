@@ -10,7 +10,7 @@
 //! goroutine 21 gp=0xc000007c00 m=nil [sync.Mutex.Lock]:     as a program with GOTRACEBACK=system prints it
 //! ```
 //! The sample type is `goroutine`, as of the other forms of this profile. Labels are `state`, `created_by`, `wait`
-//! in minutes, `leaked`, and those of the goroutine itself ([`heading`]). What a crashing program prints before the first goroutine is passed over, registers behind the last too.
+//! in minutes, `leaked`, and those of the goroutine itself (`heading`). What a crashing program prints before the first goroutine is passed over, registers behind the last too.
 //! Format: Go, `runtime/traceback.go`.
 
 use super::call_tree::{self, CallTree, Frame};
