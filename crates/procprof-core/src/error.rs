@@ -53,7 +53,7 @@ pub enum Error {
         place: String,
         /// The key as written.
         key: String,
-        /// What was probably meant.
+        /// A sentence about the key that was probably meant.
         hint: Option<String>,
     },
     /// A value its key refuses.

@@ -15,15 +15,15 @@ const LOOKED_THROUGH_MAX: u64 = 4 << 20;
 pub struct Interpreter {
     /// Its name in sentences: `process 7 is Ruby`.
     pub name: &'static str,
-    /// How the names of files with its code begin, before a version.
+    /// Beginnings of the names of files with its code, before a version.
     files: &'static [&'static str],
     /// A symbol that only its executable exports, whatever that is called; empty where a library is always mapped.
     symbol: &'static str,
-    /// How functions of its programs are told from its own.
+    /// The mark by which functions of its programs are told from its own.
     pub functions: Functions,
     /// The arguments and variables that make it write a perf map of its functions.
     switches: &'static [&'static str],
-    /// What names them; `PID` stands for the process.
+    /// A way to name them; `PID` stands for the process.
     advice: &'static str,
 }
 
