@@ -2,13 +2,16 @@
 //! a process has; how they are recognized, and what names these functions.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
+
+use object::elf::{FileHeader64, SHT_DYNSYM, Sym64};
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+use object::{Endianness, ReadCache, ReadRef, SectionIndex};
 
 use crate::{Pid, Process};
 
-/// Bytes of an executable that are looked through: its dynamic symbols come first.
-const LOOKED_THROUGH_MAX: u64 = 4 << 20;
+/// Bytes of each table of an executable's dynamic symbols; one with a larger table is taken for no interpreter.
+const TABLE_MAX: u64 = 64 << 20;
 
 /// A program that runs others.
 #[derive(Debug)]
@@ -180,16 +183,44 @@ fn version_of(process: &Process) -> Option<u32> {
 }
 
 fn by_symbols(pid: Pid) -> Option<&'static Interpreter> {
-    let mut start = Vec::new();
-    File::open(format!("/proc/{}/exe", pid.0)).ok()?.take(LOOKED_THROUGH_MAX).read_to_end(&mut start).ok()?;
-    let with_symbol = INTERPRETERS.iter().filter(|interpreter| !interpreter.symbol.is_empty());
-    with_symbol.into_iter().find(|interpreter| has_symbol(&start, interpreter.symbol))
+    let executable = ReadCache::new(File::open(format!("/proc/{}/exe", pid.0)).ok()?);
+    let exported = Exported::of_file(&executable)?;
+    let mut with_symbol = INTERPRETERS.iter().filter(|interpreter| !interpreter.symbol.is_empty());
+    with_symbol.find(|interpreter| exported.has(interpreter.symbol))
 }
 
-/// Whether a name stands in a table of strings.
-fn has_symbol(bytes: &[u8], name: &str) -> bool {
-    let entry = [b"\0", name.as_bytes(), b"\0"].concat();
-    memchr::memmem::find(bytes, &entry).is_some()
+/// The dynamic symbols of a file of 64 bits.
+struct Exported<'data> {
+    endian: Endianness,
+    symbols: &'data [Sym64<Endianness>],
+    names: &'data [u8],
+}
+
+impl<'data> Exported<'data> {
+    /// `None` for a file without them, or with tables beyond [`TABLE_MAX`].
+    fn of_file<R: ReadRef<'data>>(file: R) -> Option<Self> {
+        let header = FileHeader64::<Endianness>::parse(file).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, file).ok()?;
+        let table = sections.iter().find(|section| section.sh_type(endian) == SHT_DYNSYM)?;
+        let names = sections.section(SectionIndex(table.sh_link(endian) as usize)).ok()?;
+        if table.sh_size(endian).max(names.sh_size(endian)) > TABLE_MAX {
+            return None;
+        }
+        let symbols = table.data_as_array(endian, file).ok()?;
+        Some(Self { endian, symbols, names: names.data(endian, file).ok()? })
+    }
+
+    /// Whether a symbol of that name is defined, and not only used, by the file.
+    fn has(&self, name: &str) -> bool {
+        let with_end = [name.as_bytes(), b"\0"].concat();
+        memchr::memmem::find_iter(self.names, &with_end).any(|at| self.defines(at))
+    }
+
+    fn defines(&self, name_at: usize) -> bool {
+        let is_it = |symbol: &Sym64<Endianness>| symbol.st_name(self.endian) as usize == name_at;
+        self.symbols.iter().any(|symbol| is_it(symbol) && !symbol.is_undefined(self.endian))
+    }
 }
 
 /// Whether a file's name is this one, but for a version behind it.
@@ -204,6 +235,9 @@ mod tests {
     use std::collections::BTreeSet;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
+
+    use object::elf::{SymbolInfo, SymbolOther, SymbolSection};
+    use object::{U16, U32, U64};
 
     use super::*;
 
@@ -239,10 +273,22 @@ mod tests {
     }
 
     #[test]
-    fn symbols_are_whole_names() {
-        assert!(has_symbol(b"\0main\0Py_BytesMain\0exit\0", "Py_BytesMain"));
-        assert!(!has_symbol(b"\0main\0XPy_BytesMain\0exit\0", "Py_BytesMain"));
-        assert!(!has_symbol(b"\0main\0Py_BytesMain2\0exit\0", "Py_BytesMain"));
+    fn symbols_are_whole_names_that_the_file_defines() {
+        let symbol = |st_name: u32, section: u16| Sym64 {
+            st_name: U32::new(Endianness::Little, st_name),
+            st_info: SymbolInfo(0),
+            st_other: SymbolOther(0),
+            st_shndx: U16::new(Endianness::Little, SymbolSection(section)),
+            st_value: U64::new(Endianness::Little, 0),
+            st_size: U64::new(Endianness::Little, 0),
+        };
+        let symbols = [symbol(1, 7), symbol(6, 7), symbol(20, 0), symbol(34, 7)];
+        let names = b"\0main\0X_loop_of_code\0ruby_run_node\0perl_run2\0";
+        let exported = Exported { endian: Endianness::Little, symbols: &symbols, names };
+        assert!(exported.has("main") && exported.has("X_loop_of_code"));
+        assert!(!exported.has("loop_of_code"), "an end of a name");
+        assert!(!exported.has("ruby_run_node"), "used, not defined");
+        assert!(!exported.has("perl_run"), "a beginning of a name");
     }
 
     /// A process of a command, ended when dropped.

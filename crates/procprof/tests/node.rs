@@ -434,10 +434,12 @@ fn a_server_shows_services_with_the_names_of_their_functions() {
     let mut agent = Agent::start(&server, "name = \"first\"\n");
     let is_named = |row: &Value| row.to_string().contains("burn-shown") && row.to_string().contains("\"spin\"");
     real.wait_for("a profile of the service with names", |real| real.profiles("type=cpu").iter().any(is_named));
-    let stored = |real: &crate::harness::Server| real.profiles("type=cpu").len();
-    let before = stored(&real);
     agent.kill_and_restart(&server);
-    real.wait_for("profiles of the agent that was started again", |real| stored(real) > before + 1);
+    let killed = jiff::Timestamp::now();
+    let start = |row: &Value| row["start"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    real.wait_for("a profile that the agent started again has begun", |real| {
+        real.profiles("type=cpu").iter().any(|row| start(row) > killed)
+    });
     let nodes = real.json("/api/nodes").to_string();
     assert!(nodes.contains("first/burn-shown"), "{nodes}");
     agent.stop();
