@@ -687,7 +687,7 @@ check('the keyboard reaches what the mouse does', async (page) => {
   await arrive(page, /\/help$/);
 });
 
-for (const [language, title, words] of [['ja', 'ノード', /フレームグラフ|プロファイル/], ['zh-CN', '节点', /火焰图|Profile/]]) {
+for (const [language, title, words] of [['ja', 'ノード', /フレームグラフ|プロファイル/], ['zh-CN', '节点', /火焰图|性能剖析/]]) {
   check(`pages are in the language that the browser prefers: ${language}`, async (page) => {
     await go(page, '/');
     assert.equal(await page.locator('html').getAttribute('lang'), language);

@@ -173,7 +173,7 @@ async fn the_overview_has_every_node_with_its_newest_profiles_and_coverage() {
     assert!(row("second").contains("none within a day"), "{page}");
     let found = server.text("/?q=eu-7").await;
     assert!(found.contains("class=\"name\">second<") && !found.contains("class=\"name\">first<"), "{found}");
-    assert!(server.text("/?q=nothing").await.contains("No node is called so"));
+    assert!(server.text("/?q=nothing").await.contains("No node matches"));
     // Several captures at once: those of types that a node has.
     let send = async |body: &'static str| {
         server.request(Method::POST, "/captures").body(body).send().await.unwrap().status().as_u16()

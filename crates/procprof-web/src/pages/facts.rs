@@ -29,7 +29,7 @@ const NAMES: &[(&str, Text, Reading)] = &[
     ("samples-in-new-code", t!("Samples in code loaded meanwhile"), Reading::Plain),
     ("threads-without-timer", t!("Threads without a timer"), Reading::Plain),
     ("threads-that-block-sigprof", t!("Threads that block SIGPROF"), Reading::Plain),
-    ("time-claimed", t!("Claims to be of"), Reading::Plain),
+    ("time-claimed", t!("Time by its own clock"), Reading::Plain),
     ("stack-depth", t!("Deepest stack"), Reading::Plain),
     ("cpu-source", t!("CPU samples"), Reading::Plain),
     ("symbols", t!("Symbols"), Reading::Plain),
@@ -57,7 +57,7 @@ const MEANS: [Text; 8] = [
 pub(super) fn card(entry: &Entry) -> Markup {
     html! {
         section class="card" {
-            h2 { (t!("What is known")) }
+            h2 { (t!("About this profile")) }
             dl { @for (name, value) in &rows(entry) { dt { (name) } dd { (value) } } }
         }
     }

@@ -77,7 +77,7 @@ fn in_words(problem: &Problem) -> (Text, Option<String>) {
     match problem.status {
         StatusCode::BAD_REQUEST => {
             let advice = t!("Correct the address, or open the page without parameters.").to_string();
-            (t!("The address has something that this page cannot read"), Some(advice))
+            (t!("This page cannot read a part of its address"), Some(advice))
         }
         StatusCode::NOT_FOUND | StatusCode::GONE => {
             let advice = t!("Retention deletes old profiles; a pinned profile is kept. The list has what is there.");

@@ -170,7 +170,7 @@ impl View {
             strong { @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", self.nodes.len(), self.all)) }
                 @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", self.all)) } }
             @for (state, words) in [
-                ("ok", t!("{0} work")),
+                ("ok", t!("{0} healthy")),
                 ("degraded", t!("{0} with types that fail")),
                 ("failing", t!("{0} fail")),
                 ("in-host", t!("{0} part of the profiles of their hosts")),
@@ -214,7 +214,7 @@ impl View {
         html! {
             @if self.nodes.is_empty() {
                 div class="empty" {
-                    p class="head" { (t!("No node is called so")) } p { a href="/" { (t!("Show all")) } }
+                    p class="head" { (t!("No node matches")) } p { a href="/" { (t!("Show all")) } }
                 }
             } @else {
                 div class="table nodes-table" { table {

@@ -36,6 +36,19 @@ fn rows_are_unique_used_and_complete() {
 }
 
 #[test]
+fn each_thing_has_one_term() {
+    for [english, japanese, chinese] in TABLE {
+        for other in ["プロファイラ", "サーバ", "ユーザ", "実時間", "ウォール"] {
+            let long = format!("{other}ー");
+            assert!(!japanese.replace(&long, "").contains(other), "{english:?}: {japanese:?} has {other}");
+        }
+        for other in ["Profile", "profile", "样本", "代理", "询问", "墙上时间"] {
+            assert!(!chinese.contains(other), "{english:?}: {chinese:?} has {other}");
+        }
+    }
+}
+
+#[test]
 fn the_scripts_texts_are_those_it_looks_up() {
     let script = include_str!("../assets/page.js");
     let looked_up: BTreeSet<&str> =
