@@ -8,7 +8,7 @@ use procprof_core::ingest::SHOWN;
 use procprof_core::symbols::is_wanted_fact;
 use procprof_store::Entry;
 
-use super::{amount, size};
+use super::{amount, grouped, size, trigger_name};
 use crate::texts::{Text, t};
 
 /// How a fact's value is read.
@@ -19,26 +19,107 @@ enum Reading {
     /// Samples per second.
     Hertz,
     Nanoseconds,
+    Bytes,
+    /// How often something happened; what never did is not worth a row.
+    Count,
+    /// The same, of time.
+    CountedNanoseconds,
 }
 
+/// What facts are about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Profile,
+    Recording,
+    Samples,
+    Waits,
+    Symbols,
+}
+
+const GROUPS: [(Group, Text); 5] = [
+    (Group::Profile, t!("About this profile")),
+    (Group::Recording, t!("Recording")),
+    (Group::Samples, t!("Samples and stacks")),
+    (Group::Waits, t!("Waits")),
+    (Group::Symbols, t!("Symbols")),
+];
+
 /// Facts that profiles carry under short names.
-const NAMES: &[(&str, Text, Reading)] = &[
-    ("hz", t!("Rate"), Reading::Hertz),
-    ("tick-ns", t!("Kernel tick"), Reading::Nanoseconds),
-    ("leaf-only-samples", t!("Samples without callers"), Reading::Plain),
-    ("samples-in-new-code", t!("Samples in code loaded meanwhile"), Reading::Plain),
-    ("threads-without-timer", t!("Threads without a timer"), Reading::Plain),
-    ("threads-that-block-sigprof", t!("Threads that block SIGPROF"), Reading::Plain),
-    ("time-claimed", t!("Time by its own clock"), Reading::Plain),
-    ("stack-depth", t!("Deepest stack"), Reading::Plain),
-    ("cpu-source", t!("CPU samples"), Reading::Plain),
-    ("symbols", t!("Symbols"), Reading::Plain),
-    ("symbols-from", t!("Symbols from"), Reading::Plain),
-    ("symbols-uploaded", t!("Named by uploaded symbols"), Reading::Plain),
-    ("symbolize-error", t!("Symbols missing because"), Reading::Plain),
-    ("unresolved-locations", t!("Addresses without a name"), Reading::Plain),
-    ("imported-from", t!("Imported from"), Reading::Plain),
-    ("warnings", t!("Warnings"), Reading::Plain),
+const NAMES: &[(&str, Group, Text, Reading)] = &[
+    ("time-claimed", Group::Profile, t!("Time by its own clock"), Reading::Plain),
+    ("imported-from", Group::Profile, t!("Imported from"), Reading::Plain),
+    ("fetched-from", Group::Profile, t!("Fetched from"), Reading::Plain),
+    ("host-id", Group::Profile, t!("Host id"), Reading::Plain),
+    ("hz", Group::Recording, t!("Rate"), Reading::Hertz),
+    ("cpu-source", Group::Recording, t!("CPU samples"), Reading::Plain),
+    ("tick-ns", Group::Recording, t!("Kernel tick"), Reading::Nanoseconds),
+    ("stack-depth", Group::Recording, t!("Deepest stack"), Reading::Plain),
+    ("stack-copy-bytes", Group::Recording, t!("Stack copied with a sample"), Reading::Bytes),
+    ("min-wait-nanoseconds", Group::Recording, t!("Shortest wait with a stack"), Reading::CountedNanoseconds),
+    ("without-bpf", Group::Recording, t!("Not by BPF because"), Reading::Plain),
+    ("processes", Group::Recording, t!("Processes"), Reading::Count),
+    ("processes-sampled", Group::Recording, t!("Processes with samples"), Reading::Count),
+    ("threads-by-perf", Group::Recording, t!("Threads sampled by perf events"), Reading::Count),
+    ("threads-without-timer", Group::Recording, t!("Threads without a timer"), Reading::Count),
+    ("threads-that-block-sigprof", Group::Recording, t!("Threads that block SIGPROF"), Reading::Count),
+    ("threads-in-a-sandbox", Group::Recording, t!("Threads in a sandbox"), Reading::Plain),
+    ("warnings", Group::Recording, t!("Warnings"), Reading::Plain),
+    ("stacks", Group::Samples, t!("Stacks"), Reading::Count),
+    ("stacks-to-root", Group::Samples, t!("Whole stacks"), Reading::Count),
+    ("stacks-beyond-the-copy", Group::Samples, t!("Stacks larger than the copy"), Reading::Count),
+    ("stacks-deeper-than-1024", Group::Samples, t!("Stacks of more than 1,024 frames"), Reading::Count),
+    ("stacks-broken", Group::Samples, t!("Stacks with a caller that was not found"), Reading::Count),
+    ("samples-without-root", Group::Samples, t!("Samples without the first frame"), Reading::Count),
+    ("samples-without-stack", Group::Samples, t!("Samples without a stack"), Reading::Count),
+    ("samples-by-scan", Group::Samples, t!("Stacks found by a search"), Reading::Count),
+    ("leaf-only-samples", Group::Samples, t!("Samples without callers"), Reading::Count),
+    ("samples-in-new-code", Group::Samples, t!("Samples in code loaded meanwhile"), Reading::Count),
+    ("samples-left-out-for-seccomp", Group::Samples, t!("Samples left out for seccomp"), Reading::Count),
+    ("samples-of-vanished-processes", Group::Samples, t!("Samples of processes that ended first"), Reading::Count),
+    (
+        "samples-of-unreadable-processes",
+        Group::Samples,
+        t!("Samples of processes that may not be read"),
+        Reading::Count,
+    ),
+    (
+        "samples-of-processes-outside-the-pid-namespace",
+        Group::Samples,
+        t!("Samples of processes of other PID namespaces"),
+        Reading::Count,
+    ),
+    ("samples-of-32-bit-code", Group::Samples, t!("Samples of 32-bit code"), Reading::Count),
+    ("unsampled-wall-ns", Group::Samples, t!("Time without samples"), Reading::CountedNanoseconds),
+    ("labels-refused", Group::Samples, t!("Labels beyond the limit"), Reading::Count),
+    ("throttled", Group::Samples, t!("Times the kernel sampled less often"), Reading::Count),
+    ("malformed-records", Group::Samples, t!("Records that could not be read"), Reading::Count),
+    ("mappings-refused", Group::Samples, t!("Mappings beyond the limit"), Reading::Count),
+    ("events-refused", Group::Samples, t!("Events left out"), Reading::Plain),
+    ("waits", Group::Waits, t!("Waits"), Reading::Count),
+    ("waited-nanoseconds", Group::Waits, t!("Time waited"), Reading::CountedNanoseconds),
+    ("waited-without-stack-nanoseconds", Group::Waits, t!("Time waited without a stack"), Reading::CountedNanoseconds),
+    ("waits-shorter", Group::Waits, t!("Shorter waits"), Reading::Count),
+    ("waited-shorter-nanoseconds", Group::Waits, t!("Time of shorter waits"), Reading::CountedNanoseconds),
+    ("switches-unmatched", Group::Waits, t!("Switches whose begin or end is missing"), Reading::Count),
+    ("switches-untracked", Group::Waits, t!("Switches of threads beyond the limit"), Reading::Count),
+    ("waits-for-no-lock", Group::Waits, t!("Waits for something other than a lock"), Reading::Count),
+    ("waits-for-what-is-not-known", Group::Waits, t!("Waits of unknown kind"), Reading::Count),
+    ("waits-for-what-is-not-known-ns", Group::Waits, t!("Time of waits of unknown kind"), Reading::CountedNanoseconds),
+    ("holders-of-what-is-not-known", Group::Waits, t!("Waits of unknown kind with a holder"), Reading::Count),
+    ("waits-without-room-for-holders", Group::Waits, t!("Waits without room for their holder"), Reading::Count),
+    ("waits-left-out-for-seccomp", Group::Waits, t!("Waits left out for seccomp"), Reading::Count),
+    (
+        "defined-by-the-program-and-not-followed",
+        Group::Waits,
+        t!("Lock functions of the program, not followed"),
+        Reading::Plain,
+    ),
+    ("symbols", Group::Symbols, t!("Symbols"), Reading::Plain),
+    ("symbols-from", Group::Symbols, t!("Symbols from"), Reading::Plain),
+    ("symbols-uploaded", Group::Symbols, t!("Named by uploaded symbols"), Reading::Plain),
+    ("symbolize-error", Group::Symbols, t!("Symbols missing because"), Reading::Plain),
+    ("unresolved-locations", Group::Symbols, t!("Addresses without a name"), Reading::Count),
+    ("wanted-files-not-named", Group::Symbols, t!("More files without symbols"), Reading::Count),
 ];
 
 /// The texts that ingest gives profiles of a known type.
@@ -55,51 +136,63 @@ const MEANS: [Text; 8] = [
 
 /// The card with all facts.
 pub(super) fn card(entry: &Entry) -> Markup {
+    let rows = rows(entry);
     html! {
         section class="card" {
-            h2 { (t!("About this profile")) }
-            dl { @for (name, value) in &rows(entry) { dt { (name) } dd { (value) } } }
+            @for (group, heading) in GROUPS {
+                @let of_group: Vec<_> = rows.iter().filter(|row| row.0 == group).collect();
+                @if !of_group.is_empty() {
+                    h2 { (heading) }
+                    dl { @for (_, name, value) in of_group { dt { (name) } dd { (value) } } }
+                }
+            }
         }
     }
 }
 
-fn rows(entry: &Entry) -> Vec<(String, String)> {
+fn rows(entry: &Entry) -> Vec<(Group, String, String)> {
     let meta = &entry.meta;
-    let mut rows: Vec<(String, String)> = Vec::new();
-    let mut add = |name: &dyn fmt::Display, value: String| {
+    let mut rows: Vec<(Group, String, String)> = Vec::new();
+    let mut add = |group, name: &dyn fmt::Display, value: String| {
         if !value.is_empty() {
-            rows.push((name.to_string(), value));
+            rows.push((group, name.to_string(), value));
         }
     };
-    add(&t!("Means"), means(&meta.means).to_owned());
-    add(&t!("Started (UTC)"), utc(entry.start.0));
-    add(&t!("Completed (UTC)"), utc(entry.completed.0));
+    let counted = |count: Option<u64>| count.filter(|count| *count > 0).map(grouped).unwrap_or_default();
+    add(Group::Profile, &t!("Means"), means(&meta.means).to_owned());
+    add(Group::Profile, &t!("Started (UTC)"), utc(entry.start.0));
+    add(Group::Profile, &t!("Completed (UTC)"), utc(entry.completed.0));
     add(
+        Group::Profile,
         &t!("Duration"),
         if entry.duration.0 > 0 { amount(entry.duration.0, "nanoseconds") } else { t!("instant").to_string() },
     );
-    add(&t!("File"), format!("{}, {}", entry.file_name, size(entry.bytes)));
-    add(&t!("Trigger"), meta.trigger.clone());
-    add(&t!("Engine"), meta.engine.clone());
     for total in &entry.summary.totals {
-        add(&t!("Total {0}", total.kind), amount(total.value, &total.unit));
+        add(Group::Profile, &t!("Total {0}", total.kind), amount(total.value, &total.unit));
     }
-    add(&t!("Lost samples"), meta.lost.map(|count| count.to_string()).unwrap_or_default());
-    add(&t!("Truncated stacks"), meta.truncated.map(|count| count.to_string()).unwrap_or_default());
-    add(
-        &t!("CPU time without samples"),
-        meta.unsampled.map(|nanos| amount(nanos.cast_signed(), "nanoseconds")).unwrap_or_default(),
-    );
-    add(&t!("Version"), meta.instance_version.clone());
-    add(&t!("Build id"), meta.instance_build_id.clone());
+    add(Group::Profile, &t!("File"), format!("{}, {}", entry.file_name, size(entry.bytes)));
+    add(Group::Profile, &t!("Trigger"), trigger_name(&meta.trigger).to_owned());
+    add(Group::Profile, &t!("Version"), meta.instance_version.clone());
+    add(Group::Profile, &t!("Build id"), meta.instance_build_id.clone());
     for (key, value) in &meta.labels {
-        add(&t!("Label {0}", key), value.clone());
+        add(Group::Profile, &t!("Label {0}", key), value.clone());
     }
+    add(Group::Recording, &t!("Engine"), engine_name(&meta.engine).to_owned());
+    add(Group::Samples, &t!("Lost samples"), counted(meta.lost));
+    add(Group::Samples, &t!("Truncated stacks"), counted(meta.truncated));
+    add(
+        Group::Samples,
+        &t!("CPU time without samples"),
+        meta.unsampled
+            .filter(|nanos| *nanos > 0)
+            .map(|nanos| amount(nanos.cast_signed(), "nanoseconds"))
+            .unwrap_or_default(),
+    );
     for (key, value) in meta.more.iter().filter(|(key, _)| *key != SHOWN && !is_wanted_fact(key)) {
-        let (name, value) = in_words(key, value);
-        add(&name, value);
+        let (group, name, value) = in_words(key, value);
+        add(group, &name, value);
     }
-    add(&t!("Stored by"), meta.tool.clone());
+    add(Group::Profile, &t!("Stored by"), meta.tool.clone());
     rows
 }
 
@@ -108,17 +201,29 @@ fn means(text: &str) -> &str {
     MEANS.iter().find(|known| known.english() == text).map_or(text, |known| known.get())
 }
 
-/// A fact's name and value for people; an unknown one keeps its own.
-fn in_words(key: &str, value: &str) -> (String, String) {
-    let Some((_, name, reading)) = NAMES.iter().find(|(known, ..)| *known == key) else {
-        return (key.to_owned(), value.to_owned());
+/// What took a profile, under its name in files.
+fn engine_name(engine: &str) -> &str {
+    match engine {
+        "perf-events" => t!("perf events").get(),
+        "bpf" => "BPF",
+        other => other,
+    }
+}
+
+/// A fact's name and value for people, the latter empty if there is nothing to tell; an unknown fact keeps its own.
+fn in_words(key: &str, value: &str) -> (Group, String, String) {
+    let Some((_, group, name, reading)) = NAMES.iter().find(|(known, ..)| *known == key) else {
+        return (Group::Recording, key.to_owned(), value.to_owned());
     };
-    let value = match (reading, value.parse::<i64>()) {
+    let value = match (reading, value.parse::<u64>()) {
+        (Reading::Count | Reading::CountedNanoseconds, Ok(0)) => String::new(),
         (Reading::Hertz, Ok(hertz)) => format!("{hertz} Hz"),
-        (Reading::Nanoseconds, Ok(nanos)) => amount(nanos, "nanoseconds"),
-        _ => value.to_owned(),
+        (Reading::Nanoseconds | Reading::CountedNanoseconds, Ok(nanos)) => amount(nanos.cast_signed(), "nanoseconds"),
+        (Reading::Bytes, Ok(bytes)) => size(bytes),
+        (Reading::Count, Ok(count)) => grouped(count),
+        (Reading::Plain, _) | (_, Err(_)) => value.to_owned(),
     };
-    (name.to_string(), value)
+    (*group, name.to_string(), value)
 }
 
 fn utc(nanos: i64) -> String {
@@ -133,12 +238,14 @@ mod tests {
     #[test]
     fn facts_have_names_and_units() {
         let told = |key: &str, value: &str| {
-            let (name, value) = in_words(key, value);
+            let (_, name, value) = in_words(key, value);
             format!("{name}: {value}")
         };
         assert_eq!(told("hz", "99"), "Rate: 99 Hz");
         assert_eq!(told("tick-ns", "4000000"), "Kernel tick: 4.0 ms");
         assert_eq!(told("hz", "fast"), "Rate: fast");
+        assert_eq!(told("stacks", "12345"), "Stacks: 12,345");
+        assert_eq!(told("stacks-broken", "0"), "Stacks with a caller that was not found: ");
         assert_eq!(told("moon-phase", "full"), "moon-phase: full");
     }
 }
