@@ -8,10 +8,10 @@ mod stacks;
 mod tables;
 
 use crate::format::Limits;
+use crate::format::pprof::NAME;
 use crate::format::pprof::id_table::IdTable;
-use crate::format::pprof::{NAME, malformed};
 use crate::format::protobuf::{Field, Reader, UnknownFields};
-use crate::{Error, Profile, Result, StringId};
+use crate::{Profile, Result, StringId};
 use stacks::Decoder;
 use tables::Tables;
 
@@ -103,16 +103,16 @@ impl Oddities {
     }
 }
 
+/// The string of a field; the empty one if there is no such string.
 #[inline]
-fn string(field: &Field<'_>, strings: usize) -> Result<StringId> {
-    narrow(field.varint()?, strings).ok_or_else(|| no_string(field))
+fn string(field: &Field<'_>, strings: usize, oddities: &mut Oddities) -> Result<StringId> {
+    Ok(narrow(field.varint()?, strings).unwrap_or_else(|| {
+        oddities.note("names of a string that does not exist, read as empty", field.offset);
+        StringId::default()
+    }))
 }
 
 #[inline]
 fn narrow(index: u64, strings: usize) -> Option<StringId> {
     if index < strings as u64 { u32::try_from(index).ok().map(StringId) } else { None }
-}
-
-fn no_string(field: &Field<'_>) -> Error {
-    malformed(field.offset, "names a string that does not exist")
 }

@@ -63,10 +63,50 @@ fn a_raw_profile_is_stored_adjusted_and_comes_back_as_captured() {
 }
 
 #[test]
-fn fields_of_ours_are_passed_over_by_their_numbers() {
+fn a_string_that_does_not_exist_costs_its_use_alone() {
+    let function = message(&[(1, Number(1)), (2, Number(77)), (4, Number(2))]);
+    let location = message(&[(1, Number(1)), (4, Bytes(&[8, 1]))]);
+    let labels = [message(&[(1, Number(1)), (2, Number(2))]), message(&[(1, Number(1)), (2, Number(77))])];
+    let sample = message(&[(1, Number(1)), (2, Number(5)), (3, Bytes(&labels[0])), (3, Bytes(&labels[1]))]);
+    let bytes = with(&[(2, Bytes(&sample)), (4, Bytes(&location)), (5, Bytes(&function))]);
+    let (profile, warnings) = decoded(&bytes).unwrap();
+    let line = profile.lines(profile.sample(0).stack[0])[0];
+    let function = profile.function(line.function);
+    assert_eq!((profile.string(function.name), profile.string(function.filename)), ("", "count"));
+    assert_eq!(profile.sample(0).labels, [Label { key: StringId(1), value: LabelValue::Text(StringId(2)) }]);
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+}
+
+#[test]
+fn what_decodes_with_unknown_fields_is_detected() {
     let plain = encode(&heap()).unwrap();
     assert_eq!(detect::detect(&plain), Detect::Yes);
-    assert!(decoded(&with(&[(77, Number(1)), (99, Bytes(b"xx"))])).is_ok());
+    let unknown = [message(&[(33, Number(1))]), message(&[(99, Bytes(b"xx"))]), vec![0xd5, 2, 1, 2, 3, 4]];
+    let kind = [8, 1, 16, 2];
+    let line = message(&[(1, Number(1))]);
+    let label = message(&[(1, Number(1)), (2, Number(2))]);
+    let id = message(&[(1, Number(1))]);
+    let sample = message(&[(1, Number(1)), (2, Number(5)), (3, Bytes(&label))]);
+    for more in &unknown {
+        let with_more = |bytes: &[u8]| [bytes, more].concat();
+        let nested = [
+            (1, with_more(&kind)),
+            (2, with_more(&message(&[(1, Number(1)), (2, Bytes(&[5, 6])), (3, Bytes(&with_more(&label)))]))),
+            (3, with_more(&id)),
+            (4, with_more(&message(&[(1, Number(1)), (4, Bytes(&with_more(&line)))]))),
+            (5, with_more(&id)),
+            (11, with_more(&kind)),
+        ];
+        let nested: Vec<(u32, Part<'_>)> = nested.iter().map(|(number, bytes)| (*number, Bytes(bytes))).collect();
+        let first = [message(&nested[..1]), more.clone()].concat();
+        assert_eq!(detect::detect(&first), Detect::Yes, "{more:?}");
+        let whole = [with(&nested), more.clone()].concat();
+        assert_eq!(detect::detect(&whole), Detect::Yes, "{more:?}");
+        let (profile, warnings) = decoded(&whole).unwrap();
+        assert_eq!((profile.sample_count(), warnings.len()), (1, 8), "{warnings:?}");
+    }
+    let wrong = with(&[(2, Bytes(&[&sample[..], &[0x0d, 1, 2, 3, 4]].concat()))]);
+    assert_eq!(detect::detect(&wrong), Detect::No);
 }
 
 #[test]
@@ -136,6 +176,18 @@ fn oddities_are_reported_and_survived() {
             with(&[(2, Bytes(&[])), (2, Bytes(&[16, 5]))]),
             "pprof: samples without a value for each sample type, left out: 1",
         ),
+        (
+            with(&[(14, Number(3))]),
+            "pprof: names of a string that does not exist, read as empty: 1, the first at offset",
+        ),
+        (
+            with(&[(13, Bytes(&[1, 9]))]),
+            "pprof: comments whose string does not exist, left out: 1, the first at offset",
+        ),
+        (
+            with(&[(2, Bytes(&[16, 5, 26, 2, 8, 9]))]),
+            "pprof: labels with a string that does not exist, left out: 1, the first at offset",
+        ),
         (with(&[(6, Bytes(b"\xff"))]), "pprof: strings that are not UTF-8, read with replacement characters: 1"),
     ];
     for (bytes, warning) in cases {
@@ -152,7 +204,6 @@ fn broken_messages_say_what_and_where() {
             "pprof: offset 24: samples of a location that does not exist, left out",
         ),
         (with(&[(2, Bytes(&[]))]), "pprof: offset 24: samples without a value for each sample type, left out"),
-        (with(&[(14, Number(3))]), "pprof: offset 24: names a string that does not exist"),
         (with(&[(9, Bytes(b"x"))]), "pprof: offset 24: wire type: expected a varint"),
         (message(&[(6, Bytes(b"x"))]), "pprof: offset 0: string 0 is not the empty string"),
         (message(&[]), "invalid profile: a profile without sample types"),

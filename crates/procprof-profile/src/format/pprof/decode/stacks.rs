@@ -2,7 +2,7 @@
 
 use foldhash::HashSet;
 
-use super::{Counts, Oddities, UnknownFields, string};
+use super::{Counts, Oddities, UnknownFields, narrow};
 use crate::format::pprof::id_table::{IdTable, IdTableBuilder};
 use crate::format::pprof::{NAME, malformed};
 use crate::format::protobuf::{Field, Reader};
@@ -173,15 +173,26 @@ impl Decoder {
         let mut text = None;
         let mut number = None;
         let mut unit = StringId::default();
+        let mut has_all = true;
         let mut reader = field.bytes()?;
+        let strings = self.strings;
+        let mut string = |field: &Field<'_>| {
+            let string = narrow(field.varint()?, strings);
+            has_all &= string.is_some();
+            Ok::<_, Error>(string.unwrap_or_default())
+        };
         while let Some(field) = reader.field()? {
             match field.number {
-                1 => key = string(&field, self.strings)?,
-                2 => text = Some(string(&field, self.strings)?),
+                1 => key = string(&field)?,
+                2 => text = Some(string(&field)?),
                 3 => number = Some(field.int()?),
-                4 => unit = string(&field, self.strings)?,
+                4 => unit = string(&field)?,
                 _ => self.unknown.note("Label", &field),
             }
+        }
+        if !has_all {
+            self.oddities.note("labels with a string that does not exist, left out", field.offset);
+            return Ok(());
         }
         let value = match (text, number) {
             // Some writers spell out the unused text as string 0.

@@ -1,6 +1,6 @@
 //! Strings, sample types, functions, mappings and single fields: what can be read without looking up any id.
 
-use super::{Counts, Oddities, UnknownFields, narrow, no_string, string};
+use super::{Counts, Oddities, UnknownFields, narrow, string};
 use crate::format::pprof::id_table::IdTableBuilder;
 use crate::format::pprof::{NAME, captured, malformed, sampling};
 use crate::format::protobuf::{Field, Reader};
@@ -48,15 +48,15 @@ impl Tables {
                 3 => self.mapping(&field)?,
                 5 => self.function(&field)?,
                 6 => self.text(&field)?,
-                7 => self.parts.drop_frames = string(&field, self.strings)?,
-                8 => self.parts.keep_frames = string(&field, self.strings)?,
+                7 => self.parts.drop_frames = string(&field, self.strings, &mut self.oddities)?,
+                8 => self.parts.keep_frames = string(&field, self.strings, &mut self.oddities)?,
                 9 => self.parts.time = Nanos(field.int()?),
                 10 => self.parts.duration = Nanos(field.int()?),
                 11 => self.parts.period_type = self.value_type(&field)?,
                 12 => self.parts.period = field.int()?,
                 13 => self.comments(&field)?,
-                14 => self.parts.default_sample_type = string(&field, self.strings)?,
-                15 => self.parts.doc_url = string(&field, self.strings)?,
+                14 => self.parts.default_sample_type = string(&field, self.strings, &mut self.oddities)?,
+                15 => self.parts.doc_url = string(&field, self.strings, &mut self.oddities)?,
                 1000 => sampling_kind = field.int()?,
                 1001 => sampling_rate = field.int()?,
                 1002 => self.parts.captured = captured_addresses(&field)?,
@@ -73,13 +73,13 @@ impl Tables {
         Ok(())
     }
 
-    fn value_type(&self, field: &Field<'_>) -> Result<ValueType> {
+    fn value_type(&mut self, field: &Field<'_>) -> Result<ValueType> {
         let mut kind = ValueType::default();
         let mut reader = field.bytes()?;
         while let Some(field) = reader.field()? {
             match field.number {
-                1 => kind.kind = string(&field, self.strings)?,
-                2 => kind.unit = string(&field, self.strings)?,
+                1 => kind.kind = string(&field, self.strings, &mut self.oddities)?,
+                2 => kind.unit = string(&field, self.strings, &mut self.oddities)?,
                 _ => self.unknown.note("ValueType", &field),
             }
         }
@@ -110,13 +110,13 @@ impl Tables {
     }
 
     fn comments(&mut self, field: &Field<'_>) -> Result<()> {
-        let (comments, strings) = (&mut self.parts.comments, self.strings);
-        let mut outside = false;
+        let (comments, oddities) = (&mut self.parts.comments, &mut self.oddities);
+        let strings = self.strings;
         field.numbers(|index| match narrow(index, strings) {
             Some(id) => comments.push(id),
-            None => outside = true,
+            None => oddities.note("comments whose string does not exist, left out", field.offset),
         })?;
-        if outside { Err(no_string(field)) } else { Ok(()) }
+        Ok(())
     }
 
     fn mapping(&mut self, field: &Field<'_>) -> Result<()> {
@@ -129,8 +129,8 @@ impl Tables {
                 2 => mapping.start = Addr(field.varint()?),
                 3 => mapping.limit = Addr(field.varint()?),
                 4 => mapping.file_offset = FileOffset(field.varint()?),
-                5 => mapping.filename = string(&field, self.strings)?,
-                6 => mapping.build_id = string(&field, self.strings)?,
+                5 => mapping.filename = string(&field, self.strings, &mut self.oddities)?,
+                6 => mapping.build_id = string(&field, self.strings, &mut self.oddities)?,
                 7 => mapping.has_functions = field.varint()? != 0,
                 8 => mapping.has_filenames = field.varint()? != 0,
                 9 => mapping.has_line_numbers = field.varint()? != 0,
@@ -154,9 +154,9 @@ impl Tables {
         while let Some(field) = reader.field()? {
             match field.number {
                 1 => id = field.varint()?,
-                2 => function.name = string(&field, self.strings)?,
-                3 => function.system_name = string(&field, self.strings)?,
-                4 => function.filename = string(&field, self.strings)?,
+                2 => function.name = string(&field, self.strings, &mut self.oddities)?,
+                3 => function.system_name = string(&field, self.strings, &mut self.oddities)?,
+                4 => function.filename = string(&field, self.strings, &mut self.oddities)?,
                 5 => function.start_line = field.int()?,
                 _ => self.unknown.note("Function", &field),
             }
