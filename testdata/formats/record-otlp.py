@@ -1,6 +1,6 @@
 """Writes `otlp/ebpf.pb` and `otlp/ebpf.json` by OpenTelemetry's own classes (PyPI: opentelemetry-proto, protobuf): profiles as the eBPF profiler
 sends them, with timestamps instead of values, addresses in two mappings, an inlined call, and labels of samples and of resources."""
-import sys
+import base64
 
 from google.protobuf.json_format import MessageToJson
 from opentelemetry.proto.profiles.v1development import profiles_pb2 as otlp
@@ -62,3 +62,43 @@ off_cpu.samples.add(stack_index=1, values=[7_000, 1_000])
 dictionary.string_table.extend(strings)
 open("otlp/ebpf.pb", "wb").write(data.SerializeToString())
 open("otlp/ebpf.json", "w").write(MessageToJson(data, indent=None) + "\n")
+
+# Attributes of every kind of value, and links.
+data = otlp.ProfilesData()
+dictionary = data.dictionary
+strings = [""]
+for table in (dictionary.mapping_table, dictionary.location_table, dictionary.function_table, dictionary.link_table,
+              dictionary.attribute_table, dictionary.stack_table):
+    table.add()
+trace = bytes(range(16))
+dictionary.link_table.add(trace_id=trace, span_id=trace[8:])
+resource = data.resource_profiles.add()
+for key, number in (("ratio", 0.5), ("whole", 2.0), ("none", float("nan")), ("least", float("-inf"))):
+    resource.resource.attributes.add(key=key).value.double_value = number
+resource.resource.attributes.add(key="bytes").value.bytes_value = b"hi\xff!"
+resource.resource.attributes.add(key="empty").value.SetInParent()
+several = resource.resource.attributes.add(key="several").value.array_value.values
+several.add().string_value = 'say "a\\b"\n'
+several.add().bool_value = True
+several.add().int_value = -(1 << 63)
+several.add().double_value = 1.25
+several.add().double_value = float("inf")
+several.add().bytes_value = b"h"
+several.add()
+several.add().string_value_strindex = string("later")
+several.add().array_value.SetInParent()
+pairs = several.add().kvlist_value.values
+pairs.add(key="k").value.array_value.values.add().int_value = 1
+pairs.add(key_strindex=string("later")).value.kvlist_value.SetInParent()
+dictionary.attribute_table.add(key_strindex=string("pair")).value.kvlist_value.values.add(key="a").value.string_value = "b"
+profile = resource.scope_profiles.add().profiles.add()
+profile.sample_type.type_strindex, profile.sample_type.unit_strindex = string("samples"), string("count")
+profile.samples.add(attribute_indices=[1], link_index=1, values=[1])
+profile.samples.add(values=[2])
+dictionary.string_table.extend(strings)
+open("otlp/values.pb", "wb").write(data.SerializeToString())
+# In OpenTelemetry's JSON, ids are in hexadecimal, not in base64.
+text = MessageToJson(data, indent=None)
+for id in (trace, trace[8:]):
+    text = text.replace(f'"{base64.b64encode(id).decode()}"', f'"{id.hex()}"')
+open("otlp/values.json", "w").write(text + "\n")

@@ -3,24 +3,28 @@
 //!
 //! ```text
 //! ProfilesData      1 resource_profiles* 2 dictionary
-//! Dictionary        1 mapping* 2 location* 3 function* 4 link* 5 string* 6 attribute* 7 stack*; entry 0 of each is the one that is meant by no other
+//! Dictionary        1 mapping* 2 location* 3 function* 4 link* 5 string* 6 attribute* 7 stack*
+//!                   entry 0 of each stands for none
 //! ResourceProfiles  1 resource (1 pair*) 2 scope_profiles* (1 scope (1 name 2 version 3 pair*) 2 profile*)
-//! Pair              1 key 2 value (1 text 2 bool 3 number 4 float 8 string) 3 key as a string of the dictionary
+//! Pair              1 key 2 value 3 key as a string of the dictionary
+//! Value             1 text 2 bool 3 number 4 float 5 array (1 value*) 6 map (1 pair*) 7 bytes 8 string of the dictionary
+//! Link              1 trace id 2 span id, bytes; texts of hexadecimal digits in JSON
 //! Profile           1 sample_type 2 sample* 3 time_unix_nano 4 duration_nano 5 period_type 6 period 11 attribute*
 //! Sample            1 stack 2 attribute* 3 link 4 value* 5 timestamp*
 //! Stack             1 location*, leaf first      ValueType 1 type 2 unit      Attribute 1 key 2 value 3 unit
 //! Location          1 mapping 2 address 3 line* 4 attribute*      Line 1 function 2 line 3 column
 //! Mapping           1 start 2 limit 3 offset 4 file 5 attribute*  Function 1 name 2 system_name 3 file 4 start_line
-//! {"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"samples":[{"stackIndex":1,"values":["3"]}]}]}]}],"dictionary":{"stackTable":[{},…]}}
+//! {"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"samples":[{"stackIndex":1,"values":["3"]}]}]}]}],
+//!  "dictionary":{"stackTable":[{},…]}}
 //! ```
 //! A file may have several messages, each with its dictionary, as the `file` exporter of the collector writes them: one
 //! JSON on each line, or protobuf behind its length in 4 bytes, big-endian.
 //!
 //! Profiles of one sample type are one profile, whose labels are the attributes of samples, of their profile, scope and
-//! resource: texts, numbers and truths. The name and version of a scope are `otel.scope.name` and `otel.scope.version`.
-//! Fields of protobuf beyond these messages' last are counted in warnings. Profiles of several types are events named
-//! after them. The values of a sample are added; a sample
-//! without values counts 1 for each of its timestamps, or the period where the unit is none of `count`. Where the type
+//! resource: numbers, and texts as OpenTelemetry writes other values where there are only texts (arrays and maps as
+//! JSON, bytes in base64). The name and version of a scope are `otel.scope.name` and `otel.scope.version`, the ids of a
+//! link `trace_id` and `span_id`. Fields of protobuf beyond these messages' last are counted in warnings. Profiles of
+//! several types are events named after them. The values of a sample are added; a sample without values counts 1 for each of its timestamps, or the period where the unit is none of `count`. Where the type
 //! is a count and the period has a type of its own, there is a second sample type: the count in periods.
 //!
 //! [`encode`] writes protobuf, a profile for each sample type. Format:
@@ -28,6 +32,7 @@
 
 use std::borrow::Cow;
 
+use self::value::Value;
 use super::left_out::LeftOut;
 use super::{Detect, Event, Format, Limits, events, json};
 use crate::{Error, Profile, Result};
@@ -36,6 +41,7 @@ mod binary;
 mod build;
 mod encode;
 mod text;
+mod value;
 
 pub use encode::encode;
 
@@ -58,6 +64,9 @@ const BUILD_ID: &str = "process.executable.build_id.gnu";
 /// Labels for the name and the version of a scope, as OpenTelemetry names them in other formats.
 const SCOPE_NAME: &str = "otel.scope.name";
 const SCOPE_VERSION: &str = "otel.scope.version";
+/// Labels for the ids of a link, as OpenTelemetry names them in other formats.
+const TRACE_ID: &str = "trace_id";
+const SPAN_ID: &str = "span_id";
 
 /// Whether the bytes are profiles of OpenTelemetry: JSON by its keys, protobuf if all of it fits.
 pub fn detect(bytes: &[u8]) -> Detect {
@@ -128,6 +137,7 @@ struct Dictionary<'a> {
     lines: Vec<Line>,
     functions: Vec<Function>,
     attributes: Vec<Attribute<'a>>,
+    links: Vec<Link>,
     stacks: Vec<Span>,
     /// Of stacks, back to back.
     stack_locations: Vec<i64>,
@@ -174,6 +184,7 @@ struct ValueType {
 struct Sample {
     stack: i64,
     attributes: Span,
+    link: i64,
     /// The sum of all values, if there are any.
     value: Option<i64>,
     timestamps: i64,
@@ -217,15 +228,11 @@ struct Attribute<'a> {
     unit: i64,
 }
 
-/// The value of an attribute, as far as it can be a label.
-#[derive(Clone, Default)]
-enum Value<'a> {
-    #[default]
-    None,
-    Text(Cow<'a, str>),
-    /// A text of the dictionary.
-    String(i64),
-    Number(i64),
+/// The span of a trace that samples belong to; an id of zeros, or without bytes, is none.
+#[derive(Default)]
+struct Link {
+    trace: u128,
+    span: u64,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use foldhash::HashMap;
 
-use super::{Data, NAME, OtlpProfile, Sample, Value, ValueType};
+use super::{Data, NAME, OtlpProfile, SPAN_ID, Sample, TRACE_ID, Value, ValueType};
 use crate::format::call_tree::{self, CallTree, Labels};
 use crate::format::left_out::LeftOut;
 use crate::format::{Event, Limits, events};
@@ -244,6 +244,16 @@ impl<'d, 'a> Group<'d, 'a> {
         for index in of_sample.iter().chain(profile.attributes.slice(&data.profile_attributes)) {
             let (key, value, unit) = self.attribute(*index)?;
             labels.extend(self.label(key, value, unit));
+        }
+        // Entry 0 is no link.
+        if sample.link != 0 {
+            let link = entry(&data.dictionary.links, sample.link, "link")?;
+            let ids = [
+                (TRACE_ID, link.trace != 0, format!("{:032x}", link.trace)),
+                (SPAN_ID, link.span != 0, format!("{:016x}", link.span)),
+            ];
+            let ids = ids.iter().filter(|(_, is_there, _)| *is_there);
+            labels.extend(ids.map(|(key, _, id)| self.tree.builder.text_label(key, id)));
         }
         let of_scope = profile.scope.slice(&data.scopes);
         for (key, value) in of_scope.iter().chain(profile.resource.slice(&data.resources)) {

@@ -168,3 +168,47 @@ fn unknown_fields_are_counted_once_each() {
     );
     assert!(warnings[1].starts_with("otlp: field 20 of Profile: unknown and left out, 1, "), "{warnings:?}");
 }
+
+#[test]
+fn values_of_every_kind_and_links_are_labels() {
+    let [binary, text] = ["pb", "json"].map(|end| check(&format!("otlp/values.{end}"), NAME));
+    assert_eq!((&binary.profile, &binary.warnings), (&text.profile, &text.warnings));
+    assert_eq!(binary.warnings, [""; 0]);
+    let nested =
+        r#"["say \"a\\b\"\n",true,-9223372036854775808,1.25,"Infinity","aA==",null,"later",[],{"k":[1],"later":{}}]"#;
+    let expected = [
+        ("pair", r#"{"a":"b"}"#),
+        ("trace_id", "000102030405060708090a0b0c0d0e0f"),
+        ("span_id", "08090a0b0c0d0e0f"),
+        ("ratio", "0.5"),
+        ("whole", "2"),
+        ("none", "NaN"),
+        ("least", "-Infinity"),
+        ("bytes", "aGn/IQ=="),
+        ("several", nested),
+    ];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(texts(&binary), expected);
+}
+
+#[test]
+fn nested_values_are_bounded() {
+    // Arrays in arrays, and references to a long text.
+    let pair = |value: &[u8]| {
+        let resource =
+            message(&[(1, &message(&[(1, &message(&[(1, b"k"), (2, value)]))])), (2, &message(&[(2, b"")]))]);
+        message(&[(1, &resource), (2, &message(&[(5, b""), (5, &[b'x'; 10_000])]))])
+    };
+    let deep =
+        |depth: usize| (1..depth).fold(message(&[(5, b"")]), |value, _| message(&[(5, &message(&[(1, &value)]))]));
+    assert!(decode_all(&pair(&deep(100)), &Limits::default()).is_ok());
+    assert!(error(&pair(&deep(101))).contains("nested more than 100 deep"));
+    let reference = numbers(&[(8, 1)]);
+    let many = |count: usize| message(&[(5, &message(&vec![(1, reference.as_slice()); count]))]);
+    assert!(decode_all(&pair(&many(10)), &Limits::default()).is_ok());
+    assert!(error(&pair(&many(10_000))).contains("take more than 8 times the file"));
+    // A reference to a text that is not there is counted.
+    let missing = message(&[(5, &message(&[(1, &numbers(&[(8, 7)]))]))]);
+    let warnings = decoded(&pair(&missing)).warnings;
+    assert_eq!(warnings, ["otlp: strings in attributes that the dictionary does not have, left out: 1"]);
+}
