@@ -108,7 +108,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 
 /// Numbers that nothing has named.
 #[derive(Default)]
-struct Unnamed {
+struct UnnamedReferences {
     count: usize,
     /// The first, and its line.
     first: Option<(u64, usize)>,
@@ -136,7 +136,13 @@ struct Names {
 
 impl Names {
     /// The name in `(1) /usr/bin/work`, `(1)` or `/usr/bin/work`; a number without a name is its own.
-    fn read(&mut self, text: &[u8], line: &Line<'_>, graph: &mut Graph, unnamed: &mut Unnamed) -> Result<StringId> {
+    fn read(
+        &mut self,
+        text: &[u8],
+        line: &Line<'_>,
+        graph: &mut Graph,
+        unnamed: &mut UnnamedReferences,
+    ) -> Result<StringId> {
         let mut cursor = Cursor::new(text);
         let number = cursor.eat(b'(').and_then(|()| cursor.unsigned()).filter(|_| cursor.eat(b')').is_some());
         let Some(number) = number else { return graph.text(&String::from_utf8_lossy(text)) };
@@ -179,7 +185,7 @@ struct Reader {
     is_jump: bool,
     costs: Vec<i64>,
     graph: Graph,
-    unnamed: Unnamed,
+    unnamed: UnnamedReferences,
 }
 
 impl Reader {

@@ -10,7 +10,8 @@
 //! goroutine 21 gp=0xc000007c00 m=nil [sync.Mutex.Lock]:     as a program with GOTRACEBACK=system prints it
 //! ```
 //! The sample type is `goroutine`, as of the other forms of this profile. Labels are `state`, `created_by`, `wait`
-//! in minutes, `leaked`, and those of the goroutine itself (`heading`). What a crashing program prints before the first goroutine is passed over, registers behind the last too.
+//! in minutes, `leaked`, and those of the goroutine itself (`header`). What a crashing program prints before the first
+//! goroutine is passed over, registers behind the last too.
 //! Format: Go, `runtime/traceback.go`.
 
 use super::call_tree::{self, CallTree, Frame};
@@ -18,9 +19,9 @@ use super::{Detect, Format, Limits};
 use crate::text::OddLines;
 use crate::{Error, LocationId, Place, Profile, Result};
 
-mod heading;
+mod header;
 
-use heading::Heading;
+use header::GoroutineHeader;
 
 /// Name of the format.
 pub const NAME: &str = "goroutines";
@@ -44,7 +45,7 @@ pub fn detect(bytes: &[u8]) -> Detect {
     for text in bytes.split_inclusive(|byte| *byte == b'\n').take(200) {
         let is_cut = !text.ends_with(b"\n");
         let Ok(line) = std::str::from_utf8(text.trim_ascii_end()) else { return Detect::No };
-        if Heading::parse(line).is_some() {
+        if GoroutineHeader::parse(line).is_some() {
             return Detect::Yes;
         }
         let begins = |crash: &str| line.starts_with(crash) || is_cut && crash.starts_with(line);
@@ -67,7 +68,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     tree.builder.period("goroutine", "count", 1);
     let mut reader = Reader {
         tree,
-        heading: None,
+        header: None,
         frames: Vec::new(),
         function: None,
         creator: None,
@@ -88,7 +89,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 
 struct Reader {
     tree: CallTree,
-    heading: Option<Heading>,
+    header: Option<GoroutineHeader>,
     /// Leaf first.
     frames: Vec<LocationId>,
     /// A function whose place is in the next line.
@@ -102,13 +103,13 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, line: &str, number: usize) -> Result<()> {
-        if let Some(heading) = Heading::parse(line) {
+        if let Some(header) = GoroutineHeader::parse(line) {
             self.end()?;
             self.is_broken = false;
-            self.heading = Some(heading);
+            self.header = Some(header);
             return Ok(());
         }
-        if self.heading.is_none() {
+        if self.header.is_none() {
             // Text before the first goroutine is that of a crash; the lines below an odd one belong to it.
             let is_odd = line.starts_with("goroutine ") || self.count > 0 && !line.is_empty() && !is_end_of_crash(line);
             if is_odd && !self.is_broken {
@@ -160,20 +161,20 @@ impl Reader {
             self.push(&name, "")?;
         }
         let creator = self.creator.take();
-        let Some(heading) = self.heading.take() else { return Ok(()) };
+        let Some(header) = self.header.take() else { return Ok(()) };
         let mut node = call_tree::ROOT;
         for frame in std::mem::take(&mut self.frames).into_iter().rev() {
             node = self.tree.child(node, frame)?;
         }
-        let mut labels = vec![self.tree.builder.text_label("state", &heading.state)];
+        let mut labels = vec![self.tree.builder.text_label("state", &header.state)];
         labels.extend(creator.map(|creator| self.tree.builder.text_label("created_by", &creator)));
-        if heading.minutes > 0 {
-            labels.push(self.tree.builder.number_label("wait", heading.minutes, "minutes"));
+        if header.minutes > 0 {
+            labels.push(self.tree.builder.number_label("wait", header.minutes, "minutes"));
         }
-        if heading.is_leaked {
+        if header.is_leaked {
             labels.push(self.tree.builder.text_label("leaked", "true"));
         }
-        for (key, value) in &heading.labels {
+        for (key, value) in &header.labels {
             labels.push(self.tree.builder.text_label(key, value));
         }
         let labels = self.tree.labels(&labels);

@@ -12,6 +12,7 @@ pub mod collapsed;
 pub mod contention;
 pub mod cpuprofile;
 mod detect;
+mod detected_input;
 pub mod dhat;
 mod events;
 pub mod firefox;
@@ -22,6 +23,7 @@ pub mod flame_svg;
 mod foreign;
 mod go_comments;
 pub mod go_count;
+mod go_labels;
 #[cfg(test)]
 pub(crate) mod go_raw;
 pub mod goroutines;
@@ -48,7 +50,6 @@ pub mod pprof;
 mod protobuf;
 pub mod pstats;
 mod raw_stacks;
-mod recognized;
 pub mod speedscope;
 mod stack_lines;
 pub mod stackprof;
@@ -63,8 +64,8 @@ mod words;
 use std::borrow::Cow;
 
 pub use self::detect::Detect;
+use self::detected_input::DetectedInput;
 use self::packing::Packing;
-use self::recognized::Recognized;
 pub use self::stack_lines::StackLines;
 use crate::{Error, Profile, Result};
 
@@ -187,7 +188,7 @@ pub const FORMATS: &[Format] = &[
 /// / [`Error::Truncated`].
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded> {
     let bytes = unpacked(bytes, limits)?;
-    let mut input = Recognized::find(&bytes, FORMATS)?;
+    let mut input = DetectedInput::find(&bytes, FORMATS)?;
     let mut warnings = input.warnings();
     let profile = (input.format.decode)(input.bytes, limits, &mut warnings).map_err(|error| input.place(error))?;
     Ok(Decoded::new(profile, input.format.name, warnings))
@@ -217,7 +218,7 @@ pub fn decode_events(bytes: &[u8], limits: &Limits) -> Result<Vec<Decoded>> {
 /// The same with another table of formats.
 fn decode_events_of(formats: &[Format], bytes: &[u8], limits: &Limits) -> Result<Vec<Decoded>> {
     let bytes = unpacked(bytes, limits)?;
-    let mut input = Recognized::find(&bytes, formats)?;
+    let mut input = DetectedInput::find(&bytes, formats)?;
     let (format, mut warnings) = (input.format, input.warnings());
     let Some(decode_events) = format.events else {
         let profile = (format.decode)(input.bytes, limits, &mut warnings).map_err(|error| input.place(error))?;
@@ -236,7 +237,7 @@ fn decode_events_of(formats: &[Format], bytes: &[u8], limits: &Limits) -> Result
 pub fn detect(bytes: &[u8]) -> Option<&'static str> {
     let bytes = Packing::from_first_bytes(bytes)
         .map_or(Cow::Borrowed(bytes), |packing| Cow::Owned(packing.unpack_first(bytes)));
-    Recognized::find(&recognized::in_utf8(bytes), FORMATS).ok().map(|input| input.format.name)
+    DetectedInput::find(&detected_input::in_utf8(bytes), FORMATS).ok().map(|input| input.format.name)
 }
 
 /// Whether these bytes are packed, by the first of them: decoders unpack one layer, and refuse another.
@@ -246,12 +247,12 @@ pub fn is_packed(bytes: &[u8]) -> bool {
 
 fn unpacked<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
     if let Some(packing) = Packing::from_first_bytes(bytes) {
-        return packing.unpack(bytes, limits.unpacked_bytes).map(|bytes| recognized::in_utf8(Cow::Owned(bytes)));
+        return packing.unpack(bytes, limits.unpacked_bytes).map(|bytes| detected_input::in_utf8(Cow::Owned(bytes)));
     }
     if bytes.len() as u64 > limits.unpacked_bytes {
         return Err(Error::TooLarge { format: "input", what: "its size in bytes", limit: limits.unpacked_bytes });
     }
-    Ok(recognized::in_utf8(Cow::Borrowed(bytes)))
+    Ok(detected_input::in_utf8(Cow::Borrowed(bytes)))
 }
 
 #[cfg(test)]

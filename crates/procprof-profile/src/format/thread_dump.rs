@@ -45,7 +45,7 @@ const PASSED_OVER: [&[u8]; 12] = [
     b"Mounted virtual thread",
 ];
 
-/// Whether the bytes are a thread dump: its heading, perhaps behind the time.
+/// Whether the bytes are a thread dump: its header, perhaps behind the time.
 pub fn detect(bytes: &[u8]) -> Detect {
     for line in Lines::new(bytes).filter(|line| !line.text.is_empty()).take(2) {
         if line.text.starts_with(HEADING) {
@@ -93,20 +93,20 @@ enum Section {
     Heap,
     /// Deadlocks, which repeat stacks, up to the next dump.
     Deadlocks,
-    /// A thread whose heading is broken, up to an empty line.
+    /// A thread whose header is broken, up to an empty line.
     Broken,
 }
 
 /// The line above a stack.
-struct Heading {
+struct ThreadHeader {
     name: String,
     state: String,
     tid: Option<i64>,
 }
 
-impl Heading {
+impl ThreadHeader {
     /// Reads `"NAME" … nid=0x1a03 waiting on condition  [0x00007f5d]`.
-    fn parse(text: &str) -> Option<Heading> {
+    fn parse(text: &str) -> Option<ThreadHeader> {
         let (name, rest) = text.strip_prefix('"')?.rsplit_once('"')?;
         let (_, behind) = rest.split_once("nid=")?;
         let (nid, state) = behind.split_once(' ').unwrap_or((behind, ""));
@@ -116,13 +116,13 @@ impl Heading {
         };
         // From JDK 19 on the number in brackets is the system's.
         let state = state.split('[').next().unwrap_or_default().trim();
-        Some(Heading { name: name.to_owned(), state: state.to_owned(), tid })
+        Some(ThreadHeader { name: name.to_owned(), state: state.to_owned(), tid })
     }
 }
 
 struct Reader {
     tree: CallTree,
-    thread: Option<Heading>,
+    thread: Option<ThreadHeader>,
     /// Leaf first.
     frames: Vec<LocationId>,
     section: Section,
@@ -155,9 +155,9 @@ impl Reader {
             return self.end_thread();
         }
         let whole = String::from_utf8_lossy(text);
-        if let Some(heading) = Heading::parse(&whole) {
+        if let Some(header) = ThreadHeader::parse(&whole) {
             self.end_thread()?;
-            self.thread = Some(heading);
+            self.thread = Some(header);
         } else if text.starts_with(b"\"") {
             self.end_thread()?;
             self.section = Section::Broken;

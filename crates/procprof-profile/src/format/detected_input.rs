@@ -16,7 +16,7 @@ const LINES_MAX: usize = 20;
 const BYTES_MAX: usize = 16 << 10;
 
 /// A profile in its format.
-pub(super) struct Recognized<'a, 'f> {
+pub(super) struct DetectedInput<'a, 'f> {
     pub(super) format: &'f Format,
     /// The bytes from the beginning of the profile.
     pub(super) bytes: &'a [u8],
@@ -26,19 +26,19 @@ pub(super) struct Recognized<'a, 'f> {
     offset: usize,
 }
 
-impl<'a, 'f> Recognized<'a, 'f> {
+impl<'a, 'f> DetectedInput<'a, 'f> {
     /// Finds the first format that recognises the bytes, or what follows their first lines.
     ///
     /// # Errors
     /// [`Error::Empty`], [`Error::Foreign`] or [`Error::Unrecognized`].
-    pub(super) fn find(bytes: &'a [u8], formats: &'f [Format]) -> Result<Recognized<'a, 'f>> {
+    pub(super) fn find(bytes: &'a [u8], formats: &'f [Format]) -> Result<DetectedInput<'a, 'f>> {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let offset = bytes.len() - text.len();
         if text.is_empty() {
             return Err(Error::Empty);
         }
         if let Some(format) = formats.iter().find(|format| (format.detect)(text) == Detect::Yes) {
-            return Ok(Recognized { format, bytes: text, odd: OddLines::default(), lines: 0, offset });
+            return Ok(DetectedInput { format, bytes: text, odd: OddLines::default(), lines: 0, offset });
         }
         if let Some(known) = foreign::known(text) {
             return Err(known);
@@ -63,7 +63,7 @@ impl<'a, 'f> Recognized<'a, 'f> {
 }
 
 /// The profile behind the first lines of a text.
-fn behind_lines<'a, 'f>(text: &'a [u8], offset: usize, formats: &'f [Format]) -> Option<Recognized<'a, 'f>> {
+fn behind_lines<'a, 'f>(text: &'a [u8], offset: usize, formats: &'f [Format]) -> Option<DetectedInput<'a, 'f>> {
     let mut odd = OddLines::default();
     let mut lines = Lines::new(text);
     for _ in 0..LINES_MAX {
@@ -79,7 +79,7 @@ fn behind_lines<'a, 'f>(text: &'a [u8], offset: usize, formats: &'f [Format]) ->
         // Collapsed stacks have no beginning of their own; their decoder passes lines over.
         let is_it = |format: &&Format| format.name != collapsed::NAME && (format.detect)(rest) == Detect::Yes;
         if let Some(format) = formats.iter().find(is_it) {
-            return Some(Recognized { format, bytes: rest, odd, lines: line.number, offset: offset + start });
+            return Some(DetectedInput { format, bytes: rest, odd, lines: line.number, offset: offset + start });
         }
     }
     None

@@ -7,11 +7,11 @@
 //! ```
 //! Format: Go, `goroutineheader` in `runtime/traceback.go`.
 
-use std::borrow::Cow;
+use crate::format::go_labels::labels_in;
 
-/// The facts of a heading.
+/// The facts of the line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Heading {
+pub(super) struct GoroutineHeader {
     pub(super) state: String,
     pub(super) minutes: i64,
     /// Whether nothing can ever wake it.
@@ -19,11 +19,8 @@ pub(super) struct Heading {
     pub(super) labels: Vec<(String, String)>,
 }
 
-/// The key of labels that cannot be read, whose value is their text.
-const UNREAD: &str = "labels";
-
-impl Heading {
-    pub(super) fn parse(line: &str) -> Option<Heading> {
+impl GoroutineHeader {
+    pub(super) fn parse(line: &str) -> Option<GoroutineHeader> {
         let rest = line.strip_prefix("goroutine ")?;
         let (number, rest) = rest.split_once(' ')?;
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -42,64 +39,8 @@ impl Heading {
         let is_leaked = state.ends_with(" (leaked)");
         let state = state.strip_suffix(" (leaked)").unwrap_or(state).to_owned();
         let minutes = parts.find_map(|part| part.strip_suffix(" minutes")?.parse().ok()).unwrap_or(0);
-        Some(Heading { state, minutes, is_leaked, labels })
+        Some(GoroutineHeader { state, minutes, is_leaked, labels })
     }
-}
-
-/// The labels in `{…}`; none in nothing.
-fn labels_in(text: &str) -> Option<Vec<(String, String)>> {
-    if text.is_empty() {
-        return Some(Vec::new());
-    }
-    let inside = text.strip_prefix('{')?.strip_suffix('}')?;
-    Some(pairs(inside).unwrap_or_else(|| vec![(UNREAD.to_owned(), inside.to_owned())]))
-}
-
-fn pairs(mut text: &str) -> Option<Vec<(String, String)>> {
-    let mut all = Vec::new();
-    while !text.is_empty() {
-        let (key, rest) = word(text, ':')?;
-        let (value, rest) = word(rest.strip_prefix(':')?.trim_start(), ',')?;
-        all.push((key.into_owned(), value.into_owned()));
-        text = rest.strip_prefix(',').map_or(rest, str::trim_start);
-    }
-    Some(all)
-}
-
-/// A word in quotes, or one up to that character; and what follows it.
-fn word(text: &str, end: char) -> Option<(Cow<'_, str>, &str)> {
-    let Some(quoted) = text.strip_prefix('"') else {
-        let (word, rest) = text.split_at(text.find(end).unwrap_or(text.len()));
-        return Some((Cow::Borrowed(word), rest));
-    };
-    let mut plain = String::new();
-    let mut characters = quoted.chars();
-    loop {
-        match characters.next()? {
-            '"' => break,
-            '\\' => plain.push(escaped(&mut characters)?),
-            other => plain.push(other),
-        }
-    }
-    let rest = characters.as_str();
-    (rest.is_empty() || rest.starts_with(end)).then_some((Cow::Owned(plain), rest))
-}
-
-fn escaped(characters: &mut std::str::Chars<'_>) -> Option<char> {
-    let digits = match characters.next()? {
-        'n' => return Some('\n'),
-        'r' => return Some('\r'),
-        't' => return Some('\t'),
-        'x' => 2,
-        'u' => 4,
-        'U' => 8,
-        other => return Some(other),
-    };
-    let mut number = 0u32;
-    for _ in 0..digits {
-        number = number.checked_mul(16)?.checked_add(characters.next()?.to_digit(16)?)?;
-    }
-    Some(char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER))
 }
 
 #[cfg(test)]
@@ -107,10 +48,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_of_all_versions_are_read() {
+    fn headers_of_all_versions_are_read() {
         let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let is = |state: &str, minutes, is_leaked, labels| {
-            Some(Heading { state: state.to_owned(), minutes, is_leaked, labels })
+            Some(GoroutineHeader { state: state.to_owned(), minutes, is_leaked, labels })
         };
         for (line, expected) in [
             ("goroutine 1 [running]:", is("running", 0, false, vec![])),
@@ -137,7 +78,7 @@ mod tests {
             ("goroutine 7 [select", None),
             ("goroutine x [select]:", None),
         ] {
-            assert_eq!(Heading::parse(line), expected, "{line}");
+            assert_eq!(GoroutineHeader::parse(line), expected, "{line}");
         }
     }
 }
