@@ -3,18 +3,21 @@
 //! ```text
 //! goroutine profile: total 7
 //! 3 @ 0x43bc10 0x40780f 0x71e911               count, return addresses leaf first
+//! # labels: {"tenant":"a b"}                     labels of these goroutines, if they have any
 //! # 0x71e910 main.wait+0x30 /src/main.go:21      a comment
 //! ```
 //! The one sample type has the profile's name and the unit `count`. `---` ends the samples; a memory map may follow.
-//! Comments have the names of the addresses above, which pprof does not read. Address 0, with which `threadcreate` fills up its stacks, is
-//! left out (pprof makes 0xffffffffffffffff of it); a stack of nothing else is the frame `[no stack]`, so that reports
-//! have a row for its count. Format: google/pprof, `profile/legacy_profile.go`; Go, `runtime/pprof`.
+//! Comments have the names of the addresses above, which pprof does not read, nor labels. Address 0, with which
+//! `threadcreate` fills up its stacks, is left out (pprof makes 0xffffffffffffffff of it); a stack of nothing else is
+//! the frame `[no stack]`, so that reports have a row for its count. Format: google/pprof, `profile/legacy_profile.go`;
+//! Go, `runtime/pprof`.
 
 use super::detect::begins;
+use super::go_labels::labels_in;
 use super::raw_stacks::RawStacks;
 use super::{Detect, Format, Limits, legacy_frames};
 use crate::text::{Cursor, Line, Lines, is_map_heading};
-use crate::{Addresses, Error, Profile, Result};
+use crate::{Addresses, Error, Label, Profile, Result};
 
 /// Name of the format.
 pub const NAME: &str = "go-count";
@@ -30,6 +33,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 const BEHIND_NAME: &[u8] = b" profile: total ";
+const LABELS: &[u8] = b"# labels:";
 const NAME_BYTES_MAX: usize = 128;
 /// The frame of a thread whose stack Go did not note.
 const NO_STACK: &str = "[no stack]";
@@ -78,22 +82,46 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let name = String::from_utf8_lossy(name);
     let mut stacks = RawStacks::new(NAME, &[(&name, "count")], Addresses::RawReturn, &legacy_frames::PROFILER, limits);
     stacks.builder.period(&name, "count", 1);
+    // The count of the current stack, whose labels follow it.
+    let (mut count, mut labels) = (None, Vec::new());
+    let mut map = (&[][..], 0);
     for line in lines.by_ref() {
         if line.text.starts_with(b"---") || is_map_heading(line.text) {
-            let map = lines.behind_map_heading(&line);
-            return stacks.finish(map, lines.number(), warnings);
+            map = (lines.behind_map_heading(&line), lines.number());
+            break;
         }
-        if line.is_blank_or_comment() {
+        if let Some(text) = line.text.strip_prefix(LABELS) {
+            let read = read_labels(&mut stacks, text, &line);
+            labels.extend(stacks.odd.keep(&line, read)?.unwrap_or_default());
+        } else if line.is_blank_or_comment() {
             stacks.read_comment(&line);
         } else {
+            end_sample(&mut stacks, &mut count, &mut labels);
             let read = read_sample(&mut stacks, &line);
-            stacks.odd.keep(&line, read)?;
+            count = stacks.odd.keep(&line, read)?;
         }
     }
-    stacks.finish(&[], 0, warnings)
+    end_sample(&mut stacks, &mut count, &mut labels);
+    let (map, line) = map;
+    stacks.finish(map, line, warnings)
 }
 
-fn read_sample(stacks: &mut RawStacks, line: &Line<'_>) -> Result<()> {
+/// Adds the sample of the current stack, if there is one.
+fn end_sample(stacks: &mut RawStacks, count: &mut Option<i64>, labels: &mut Vec<Label>) {
+    if let Some(count) = count.take() {
+        stacks.sample(&[count], labels);
+    }
+    labels.clear();
+}
+
+fn read_labels(stacks: &mut RawStacks, text: &[u8], line: &Line<'_>) -> Result<Vec<Label>> {
+    let text = String::from_utf8_lossy(text);
+    let labels = labels_in(text.trim()).ok_or_else(|| line.error(NAME, "# labels: {…}"))?;
+    Ok(labels.iter().map(|(key, value)| stacks.builder.text_label(key, value)).collect())
+}
+
+/// Makes the stack of a line the current one, and gives its count.
+fn read_sample(stacks: &mut RawStacks, line: &Line<'_>) -> Result<i64> {
     let mut cursor = Cursor::new(line.text);
     let count = cursor.integer().filter(|_| cursor.eat_text(b" @").is_some());
     let count = count.ok_or_else(|| line.error(NAME, "COUNT @ 0x…"))?;
@@ -106,8 +134,7 @@ fn read_sample(stacks: &mut RawStacks, line: &Line<'_>) -> Result<()> {
         let none = stacks.builder.frame(NO_STACK);
         stacks.set(std::iter::once(none));
     }
-    stacks.sample(&[count], &[]);
-    Ok(())
+    Ok(count)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use super::*;
-use crate::LocationId;
-use crate::format::fixtures::{check, check_with_go_unnamed, decoded, error};
+use crate::format::fixtures::{bytes, check, check_with_go_unnamed, decoded, error};
+use crate::{LabelValue, LocationId};
 
 #[test]
 fn recorded_profiles_read_as_pprof_reads_them() {
@@ -8,6 +8,41 @@ fn recorded_profiles_read_as_pprof_reads_them() {
     let profile = check("go-count/threadcreate.txt", NAME).profile;
     let name = |id: LocationId| profile.string(profile.function(profile.lines(id)[0].function).name);
     assert!(profile.samples().all(|sample| sample.stack.iter().map(|id| name(*id)).eq(["[no stack]"])));
+}
+
+/// The labels of each sample that has some, with its value, in order.
+fn labels(profile: &Profile) -> Vec<(i64, Vec<(String, String)>)> {
+    let text = |label: &Label| {
+        let LabelValue::Text(text) = label.value else { panic!("{label:?}") };
+        (profile.string(label.key).to_owned(), profile.string(text).to_owned())
+    };
+    let labels = profile.samples().filter(|sample| !sample.labels.is_empty()).map(|sample| {
+        let mut labels: Vec<_> = sample.labels.iter().map(text).collect();
+        labels.sort();
+        (sample.values[0], labels)
+    });
+    let mut labels: Vec<_> = labels.collect();
+    labels.sort();
+    labels
+}
+
+#[test]
+fn labels_are_those_of_the_same_profile_in_protobuf() {
+    let text = check("go-count/labels.txt", NAME).profile;
+    assert_eq!(labels(&text), labels(&decoded(&bytes("go-count/labels.pb.gz")).profile));
+    assert_eq!((labels(&text).len(), text.total(0)), (2, 5));
+}
+
+#[test]
+fn a_broken_line_of_labels_costs_them_alone() {
+    let text = "goroutine profile: total 3\n1 @ 0x10\n# labels: {\"a\":\"b\n2 @ 0x20\n# labels: {\"c\":\"d\"}\n";
+    let decoded = decoded(text.as_bytes());
+    assert_eq!(labels(&decoded.profile), [(2, vec![("c".to_owned(), "d".to_owned())])]);
+    assert_eq!((decoded.profile.total(0), decoded.warnings.len()), (3, 1), "{:?}", decoded.warnings);
+    // Labels belong to the line above, and to none if that is broken.
+    let text = "goroutine profile: total 3\n1 @ 0x10\n2 @ 0xx\n# labels: {\"c\":\"d\"}\n";
+    let decoded = crate::format::fixtures::decoded(text.as_bytes());
+    assert_eq!((labels(&decoded.profile).len(), decoded.profile.total(0)), (0, 1));
 }
 
 #[test]
