@@ -19,7 +19,9 @@ perf record -q -F 99 -g -e cpu-clock,page-faults -o chains.data ./calls 20
 perf record -q -F 49 -e task-clock --call-graph dwarf,512 -o copies.data ./calls 20
 perf record -q -z -F 99 -g -e cpu-clock -o packed.data ./calls 20
 perf record -q -F 99 -g -e cpu-clock -o - ./calls 20 >pipe.data
-mv chains.data copies.data packed.data pipe.data "$here/perf-data"
+perf record -q -F 99 -g -e '{cpu-clock,page-faults}:S' -o grouped.data ./calls 20
+perf record -q -z -F 99 -g -e cpu-clock -o - ./calls 20 >packed-pipe.data
+mv chains.data copies.data packed.data pipe.data grouped.data packed-pipe.data "$here/perf-data"
 
 py-spy record -r 50 -d 1 -f speedscope -o "$here/speedscope/py-spy.json" -- python3 calls.py 1
 py-spy record -r 25 -d 1 -f chrometrace -o "$here/chrome-trace/py-spy.json" -- python3 calls.py 0.6

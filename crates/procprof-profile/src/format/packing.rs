@@ -1,11 +1,13 @@
 //! Packed profiles: gzip, zstd, xz or bzip2, recognized by the first bytes, one layer of it; and recordings of perf
-//! with packed records.
+//! with packed records, or in several files.
 //!
 //! Several members, frames or streams back to back are one text, as their tools read them; skippable frames of zstd are
 //! skipped. The unpacked size is bounded, and so is the memory that a file can require: windows of zstd up to 128 MiB,
 //! dictionaries of xz up to 64 MiB, as their tools write them by default.
 
 mod perf_records;
+
+pub(super) use self::perf_records::join as join_perf_files;
 
 use std::cell::Cell;
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -27,7 +29,7 @@ pub(crate) enum Packing {
     Zstd,
     Xz,
     Bzip2,
-    /// A file of `perf record -z`.
+    /// A recording of `perf record -z`.
     PerfRecords,
 }
 

@@ -1,7 +1,8 @@
 //! A sample: the fields of `sample_type`, in this order:
 //!
 //! ```text
-//! identifier · ip · pid u32, tid u32 · time · addr · id · stream id · cpu u32, u32 · period · values of the counter
+//! identifier · ip · pid u32, tid u32 · time · addr · id · stream id · cpu u32, u32 · period
+//! values of the counter, or of the counters of a group: [count] · [time enabled] · [time running] · (value, [id], [lost])*
 //! call chain: count, addresses · raw: size u32, bytes · branches: count, [index], 24 bytes each
 //! user registers: form (0 none, 1 of 32 bits, 2 of 64 bits), one for each bit of the mask
 //! user stack: size, bytes, and (if the size is not 0) how many of them were copied
@@ -42,6 +43,8 @@ pub struct Sample<'a> {
     pub cpu: u32,
     /// Events since the previous sample.
     pub period: u64,
+    /// Values of the counter, or of the counters of its group.
+    pub counters: Counters<'a>,
     /// Addresses from leaf to root, with markers ([`super::CONTEXT_MAX`]) of where they were executed.
     pub callchain: &'a [[u8; 8]],
     /// Data of a tracepoint.
@@ -56,6 +59,32 @@ pub struct Sample<'a> {
     pub stack_limit: u64,
     /// Id of the control group.
     pub cgroup: u64,
+}
+
+/// Values of counters, each with its id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters<'a> {
+    words: &'a [[u8; 8]],
+    /// Words of each counter; 0 if counters have no ids, without which their values say nothing.
+    width: usize,
+}
+
+impl<'a> Counters<'a> {
+    fn parse(bytes: &mut Bytes<'a>, format: u64) -> Option<Self> {
+        let count = |bits: u64| u64::from((format & bits).count_ones());
+        let counters = if format & READ_GROUP != 0 { bytes.u64()? } else { 1 };
+        bytes.words(count(READ_TOTAL_TIME_ENABLED | READ_TOTAL_TIME_RUNNING))?;
+        let width = 1 + count(READ_ID | READ_LOST);
+        let words = bytes.words(counters.checked_mul(width)?)?;
+        Some(Self { words, width: if format & READ_ID != 0 { width as usize } else { 0 } })
+    }
+
+    /// The id and the value of each counter, which has counted from its start on; nothing for counters without ids.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let words = if self.width == 0 { &[] } else { self.words };
+        let counters = words.chunks_exact(self.width.max(2));
+        counters.map(|counter| (u64::from_le_bytes(counter[1]), u64::from_le_bytes(counter[0])))
+    }
 }
 
 /// Registers of user code by the numbers of the kernel (`PERF_REG_*`).
@@ -94,9 +123,8 @@ impl<'a> Sample<'a> {
         word(&mut bytes, field::STREAM_ID)?;
         let cpu = word(&mut bytes, field::CPU)? as u32;
         let period = word(&mut bytes, field::PERIOD)?;
-        if has(field::READ) {
-            skip_values(&mut bytes, layout.read_format)?;
-        }
+        let counters =
+            if has(field::READ) { Counters::parse(&mut bytes, layout.read_format)? } else { Counters::default() };
         let callchain = if has(field::CALLCHAIN) { counted(&mut bytes)? } else { &[] };
         let raw = if has(field::RAW) { raw(&mut bytes)? } else { &[] };
         if has(field::BRANCH_STACK) {
@@ -128,6 +156,7 @@ impl<'a> Sample<'a> {
             time,
             cpu,
             period,
+            counters,
             callchain,
             raw,
             registers: registers.filter(|_| !is_32_bit),
@@ -158,14 +187,6 @@ fn stack<'a>(bytes: &mut Bytes<'a>) -> Option<(&'a [u8], u64)> {
     let copy = bytes.take(usize::try_from(size).ok()?)?;
     let copied = usize::try_from(bytes.u64()?).ok()?.min(copy.len());
     Some((&copy[..copied], size))
-}
-
-fn skip_values(bytes: &mut Bytes<'_>, format: u64) -> Option<()> {
-    let count = |bits: u64| u64::from((format & bits).count_ones());
-    let times = count(READ_TOTAL_TIME_ENABLED | READ_TOTAL_TIME_RUNNING);
-    let of_each = 1 + count(READ_ID | READ_LOST);
-    let (each, counters) = if format & READ_GROUP != 0 { (of_each, bytes.u64()?) } else { (of_each, 1) };
-    bytes.words(times.checked_add(each.checked_mul(counters)?)?).map(drop)
 }
 
 fn skip_branches(bytes: &mut Bytes<'_>, format: u64) -> Option<()> {

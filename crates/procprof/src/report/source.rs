@@ -293,13 +293,16 @@ fn difference(profile: Cow<'_, Profile>, before: &Profile, base: &Base) -> Resul
     difference(before, &profile).context("subtract the base")
 }
 
-/// Reads and decodes a profile file; `-` is standard input.
+/// Reads and decodes a profile file, or a folder of perf; `-` is standard input.
 fn read_file(source: &Source, fetching: &Fetching) -> Result<Profile> {
     let Source::File(path) = source else { bail!("{} is no file", source.name()) };
     let name = path.display().to_string();
     let (mut bytes, mut expected, mut modified) = (Vec::new(), 0, SystemTime::now());
     let input: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
+    } else if path.is_dir() {
+        (bytes, modified) = joined_folder(path, &name)?;
+        Box::new(std::io::empty())
     } else {
         let mut file = File::open(path).with_context(|| format!("open {name}"))?;
         let metadata = file.metadata().with_context(|| format!("read {name}"))?;
@@ -337,6 +340,37 @@ fn read_file(source: &Source, fetching: &Fetching) -> Result<Profile> {
     }
     drop(bytes);
     adjusted(decoded, &name)
+}
+
+/// The recording in a folder of `perf record --threads` as one file, and the time of its end.
+fn joined_folder(folder: &Path, name: &str) -> Result<(Vec<u8>, SystemTime)> {
+    let path = folder.join("data");
+    if !path.is_file() {
+        bail!("{name} is a folder, and none of perf, which has a file `data`");
+    }
+    let mut left = FILE_BYTES_MAX;
+    let mut read = |path: &Path| {
+        let mut bytes = Vec::new();
+        let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
+        file.take(left + 1).read_to_end(&mut bytes).with_context(|| format!("read {}", path.display()))?;
+        match left.checked_sub(bytes.len() as u64) {
+            Some(rest) => left = rest,
+            None => bail!("{name}: more than {FILE_BYTES_MAX} bytes, which is the most that is read"),
+        }
+        Ok(bytes)
+    };
+    let data = read(&path)?;
+    let mut others = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("list {name}"))? {
+        let path = entry.with_context(|| format!("list {name}"))?.path();
+        let file_name = path.file_name().unwrap_or_default();
+        if file_name.as_encoded_bytes().starts_with(b"data.") {
+            others.push(read(&path)?);
+        }
+    }
+    let modified = path.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let joined = perf_data::join_folder(&data, &others, &Limits::default());
+    Ok((joined.with_context(|| format!("decode {name}"))?, modified))
 }
 
 /// Decodes a profile; collapsed stacks without a `;` in any are known by the file's name alone.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 0 type u32 · 4 size u32 · 8 config u64 · 16 period or frequency u64 · 24 sample type u64
-//! 32 form of counter values u64 · 40 flags u64 (bit 10: frequency, 18: sample_id_all) · 72 form of branches u64
+//! 32 form of counter values u64 · 40 flags u64 (bit 1: inherit, 10: frequency, 18: sample_id_all)
+//! 72 form of branches u64
 //! 80 user registers u64 · 88 bytes of stack u32 · 96 interrupted registers u64
 //! ```
 //! Source: `include/uapi/linux/perf_event.h` of Linux.
@@ -13,6 +14,7 @@ use crate::perf_event::{Layout, field};
 pub(super) const SIZE_MIN: usize = 64;
 
 const SOFTWARE: u32 = 1;
+const FLAG_INHERIT: u64 = 1 << 1;
 const FLAG_FREQUENCY: u64 = 1 << 10;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 const BRANCH_CALL_STACK: u64 = 1 << 11;
@@ -120,6 +122,17 @@ impl Attribute {
     /// Samples for each second that were asked for.
     pub(super) fn frequency(&self) -> Option<u64> {
         (self.flags & FLAG_FREQUENCY != 0).then_some(self.period)
+    }
+
+    /// Whether samples have values of counters, from which their periods are computed.
+    pub(super) fn reads_counters(&self) -> bool {
+        const READ_ID: u64 = 1 << 2;
+        self.layout.sample_type & field::READ != 0 && self.layout.read_format & READ_ID != 0
+    }
+
+    /// Whether each thread has counters of its own under the ids of the event.
+    pub(super) fn has_counters_per_thread(&self) -> bool {
+        self.flags & FLAG_INHERIT != 0
     }
 
     /// Whether samples have registers and a copy of the stack.

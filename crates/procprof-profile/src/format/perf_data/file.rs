@@ -13,7 +13,7 @@ use crate::{Error, Place, Result};
 pub(in crate::format) const MAGIC: &[u8] = b"PERFILE2";
 
 /// The size of the header in a pipe.
-const PIPE_HEADER: u64 = 16;
+pub(in crate::format) const PIPE_HEADER: u64 = 16;
 /// The header up to the features, and with them.
 const HEADER_MIN: usize = 72;
 const HEADER: usize = 104;
@@ -154,7 +154,12 @@ impl<'a> File<'a> {
         let id = id_place(&first.layout, is_sample, body.len())
             .and_then(|place| body.get(place..)?.first_chunk())
             .map(|id| u64::from_le_bytes(*id));
-        id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
+        id.and_then(|id| self.event_with_id(id)).unwrap_or(0)
+    }
+
+    /// The event that has an id.
+    pub(super) fn event_with_id(&self, id: u64) -> Option<usize> {
+        self.by_id.get(&id).copied()
     }
 
     /// The layout of an event's records.

@@ -1,4 +1,4 @@
-//! Recordings of `perf record` (`perf.data`), little-endian, as files and as written to a pipe.
+//! Recordings of `perf record` (`perf.data`), little-endian, as files, as written to a pipe, and as folders.
 //!
 //! ```text
 //! file     "PERFILE2", size of the header u64, of an attribute u64; sections of attributes, data and event types: each
@@ -11,6 +11,9 @@
 //! A file has a profile for each event with samples; they count 1 each (`samples`), and the period where there is one:
 //! of `cpu-clock` and `task-clock` as `cpu` in nanoseconds, of others under the event's name. Labels are `process`,
 //! `pid`, `thread` and `tid`. Addresses are in the files that processes had mapped, without names.
+//!
+//! Samples with values of counters (`perf record -e '{a,b}:S'`) count for each event of the group whose value has
+//! changed since the sample before; the difference is the period.
 //!
 //! Of call graphs by frame pointers, the kernel has written the callers (`perf record -g`). With `--call-graph dwarf`
 //! it has copied registers and the stack, which takes the unwind tables of the files: [`CodeFiles`] knows these.
@@ -26,8 +29,9 @@ mod records;
 mod replay;
 
 use self::file::File;
-pub(super) use self::file::MAGIC;
-pub(super) use self::records::{COMPRESSED, following};
+pub(super) use self::file::{MAGIC, PIPE_HEADER};
+pub(super) use self::records::{COMPRESSED, SAMPLE, following};
+use super::packing::join_perf_files;
 use super::{Decoded, Detect, Event, Format, Limits, detect::begins, events, unpacked};
 use crate::perf_event::{AddressSpace, ImageId, ImageKey, Sample};
 use crate::{Profile, Result};
@@ -127,7 +131,7 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
 /// # Errors
 /// [`Error::Truncated`](crate::Error::Truncated) if the header or an attribute is cut off,
 /// [`Error::Malformed`](crate::Error::Malformed) without any sample, [`Error::TooLarge`](crate::Error::TooLarge) past
-/// the depth limit or for too many events, [`Error::Foreign`](crate::Error::Foreign) for compressed records in a pipe.
+/// the depth limit or for too many events.
 pub fn decode_events(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Vec<Event>> {
     decode_events_with(bytes, limits, warnings, &mut NoFiles)
 }
@@ -146,6 +150,20 @@ pub fn decode_with(bytes: &[u8], limits: &Limits, files: &mut dyn CodeFiles) -> 
         Decoded { event: name, ..Decoded::new(profile, NAME, warnings) }
     };
     Ok(events.into_iter().map(decoded).collect())
+}
+
+/// The recording in a folder of `perf record --threads` or `--kcore` as one file: `data`, the file of that name, with
+/// the records of the files `data.0`, `data.1`, … in any order.
+///
+/// # Errors
+/// [`Error::Truncated`](crate::Error::Truncated) if the header is cut off,
+/// [`Error::Malformed`](crate::Error::Malformed) for packed records that cannot be unpacked,
+/// [`Error::TooLarge`](crate::Error::TooLarge) past the size limit.
+pub fn join_folder(data: &[u8], others: &[Vec<u8>], limits: &Limits) -> Result<Vec<u8>> {
+    if detect(data) != Detect::Yes {
+        return Err(file::malformed(0, "the file `data` of a folder is no recording".to_owned()));
+    }
+    join_perf_files(data, others, limits.unpacked_bytes)
 }
 
 fn decode_events_with(

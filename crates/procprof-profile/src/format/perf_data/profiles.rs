@@ -61,6 +61,7 @@ fn warn(file: &File<'_>, replayed: &Replayed, warnings: &mut Vec<String>) {
         ),
         (statistics.deep, "copied stacks are deeper than 1,024 frames"),
         (statistics.code_of_32_bits, "samples are of 32-bit code, whose copied stacks are not unwound"),
+        (statistics.unknown_counters, "values of counters are of no event of the recording"),
         (replayed.processes.mappings_refused, "mappings were more than are read"),
     ];
     let some = amounts.into_iter().filter(|(count, _)| *count > 0);
@@ -111,7 +112,9 @@ impl<'a> Builder<'a> {
             if attribute.is_clock() { ("cpu", "nanoseconds") } else { (without_modifiers(&name), "count") };
         let mut builder = ProfileBuilder::new(&[("samples", "count"), (kind, unit)]);
         let of_clock = |hz: u64| if attribute.is_clock() { 1_000_000_000_u64.checked_div(hz) } else { None };
-        if let Some(period) = attribute.fixed_period().or_else(|| attribute.frequency().and_then(of_clock)) {
+        let period = attribute.fixed_period().or_else(|| attribute.frequency().and_then(of_clock));
+        // Members of a group have none: they are read when their leader is sampled.
+        if let Some(period) = period.filter(|period| *period > 0) {
             builder.period(kind, unit, signed(period));
         }
         if let Some((first, last)) = replayed.times {

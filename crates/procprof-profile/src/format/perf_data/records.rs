@@ -7,15 +7,15 @@
 //! AUXTRACE 71        size u64, …; so many bytes follow the record
 //! EVENT_UPDATE 78    what u64 (2: a name), id of an event u64, name
 //! HEADER_FEATURE 80  feature u64, its content
-//! COMPRESSED 81, 83  records packed by zstd; those of files are unpacked before
+//! COMPRESSED 81, 83  records packed by zstd, which are unpacked before
 //! ```
 
 use super::NAME;
 use super::attribute::SIZE_MIN;
 use super::features::until_zero;
 use super::file::{File, truncated};
+use crate::Result;
 use crate::perf_event::{Header, Record};
-use crate::{Error, Result};
 
 const HEADER_ATTR: u32 = 64;
 const TRACING_DATA: u32 = 66;
@@ -25,7 +25,7 @@ const EVENT_UPDATE: u32 = 78;
 const HEADER_FEATURE: u32 = 80;
 /// Types of records that are packed.
 pub(in crate::format) const COMPRESSED: [u32; 2] = [81, 83];
-const SAMPLE: u32 = 9;
+pub(in crate::format) const SAMPLE: u32 = 9;
 /// The first type of `perf`'s own records.
 const USER_TYPE_START: u32 = 64;
 const UPDATE_NAME: u64 = 2;
@@ -86,12 +86,6 @@ fn read_own<'a>(file: &mut File<'a>, header: Header, body: &'a [u8], place: usiz
             if let (Some(UPDATE_NAME), Some(id), Some(name)) = (word(0), word(8), body.get(16..)) {
                 file.name_event(id, String::from_utf8_lossy(until_zero(name)).into_owned());
             }
-        }
-        kind if COMPRESSED.contains(&kind) => {
-            return Err(Error::Foreign {
-                name: "a recording of perf with compressed records, written to a pipe",
-                advice: "record to a file, or without -z; `perf inject -i FILE -o OUTPUT` unpacks it",
-            });
         }
         _ => {}
     }

@@ -2,6 +2,7 @@
 
 use foldhash::HashMap;
 
+use super::attribute::Attribute;
 use super::file::File;
 use super::processes::{NameId, Processes};
 use super::records::Ordered;
@@ -63,6 +64,8 @@ pub(super) struct Statistics {
     pub(super) broken: u64,
     pub(super) not_unwound: u64,
     pub(super) code_of_32_bits: u64,
+    /// Values of counters of no known event.
+    pub(super) unknown_counters: u64,
 }
 
 /// All samples of a recording.
@@ -76,6 +79,8 @@ pub(super) struct Replayed {
     /// What the samples of each event add up to, by owner and stack.
     pub(super) events: Vec<HashMap<(Owner, u32), Amount>>,
     pub(super) statistics: Statistics,
+    /// The latest value of each counter, by its id and, where each thread has its own, by the thread.
+    counters: HashMap<(u64, u32), u64>,
     /// The times of the first and the last sample.
     pub(super) times: Option<(u64, u64)>,
     /// The symbol at the kernel's first address, and that.
@@ -101,6 +106,7 @@ pub(super) fn replay(
         stacks: HashMap::default(),
         events: file.attributes.iter().map(|_| HashMap::default()).collect(),
         statistics: Statistics::default(),
+        counters: HashMap::default(),
         times: None,
         kernel: None,
         stack: Vec::new(),
@@ -116,6 +122,7 @@ pub(super) fn replay(
     }
     // Only numbers are needed from here on.
     replayed.by_frame = HashMap::default();
+    replayed.counters = HashMap::default();
     Ok(replayed)
 }
 
@@ -166,16 +173,39 @@ impl Replayed {
         let stack = self.stack_id();
         let (process, thread) = self.processes.names(sample.pid, sample.tid);
         let owner = Owner { pid: sample.pid, tid: sample.tid, process, thread };
-        let amount = self.events[event].entry((owner, stack)).or_default();
-        amount.samples += 1;
-        let period = attribute.fixed_period().unwrap_or(sample.period);
-        let period = if sample.period > 0 { sample.period } else { period };
-        amount.period = amount.period.saturating_add(period);
+        if attribute.reads_counters() {
+            self.add_counters(file, attribute, sample, (owner, stack));
+        } else {
+            let period = attribute.fixed_period().unwrap_or(sample.period);
+            let period = if sample.period > 0 { sample.period } else { period };
+            self.add(event, (owner, stack), period);
+        }
         if time > 0 {
             let (first, last) = self.times.unwrap_or((time, time));
             self.times = Some((first.min(time), last.max(time)));
         }
         Ok(())
+    }
+
+    fn add(&mut self, event: usize, place: (Owner, u32), period: u64) {
+        let amount = self.events[event].entry(place).or_default();
+        amount.samples += 1;
+        amount.period = amount.period.saturating_add(period);
+    }
+
+    /// Adds a sample to each event of a group whose counter has counted since the sample before, as `perf` does.
+    fn add_counters(&mut self, file: &File<'_>, attribute: &Attribute, sample: &Sample<'_>, place: (Owner, u32)) {
+        let thread = if attribute.has_counters_per_thread() { sample.tid } else { 0 };
+        for (id, value) in sample.counters.iter() {
+            let Some(event) = file.event_with_id(id) else {
+                self.statistics.unknown_counters += 1;
+                continue;
+            };
+            let before = self.counters.insert((id, thread), value).unwrap_or(0);
+            if value != before {
+                self.add(event, place, value.wrapping_sub(before));
+            }
+        }
     }
 
     /// Adds the call chain that the kernel has written, without its user part where the stack is copied; the

@@ -17,7 +17,7 @@ fn fact(profile: &Profile, key: &str) -> String {
 
 #[test]
 fn recordings_of_perf_are_read() {
-    for name in ["chains.data", "copies.data", "packed.data", "pipe.data"] {
+    for name in ["chains.data", "copies.data", "packed.data", "pipe.data", "packed-pipe.data"] {
         let decoded = check(&format!("perf-data/{name}"), NAME);
         assert_eq!(fact(&decoded.profile, "architecture"), "x86_64", "{name}");
         assert!(fact(&decoded.profile, "command-line").contains(" record "), "{name}");
@@ -31,6 +31,15 @@ fn each_event_has_a_profile() {
     assert_eq!(totals.keys().collect::<Vec<_>>(), ["cpu-clock", "page-faults"]);
     let warnings = decoded(&bytes("perf-data/chains.data")).warnings;
     assert!(warnings.iter().any(|warning| warning.contains("2 kinds of events")), "{warnings:?}");
+}
+
+#[test]
+fn each_counter_of_a_group_is_an_event() {
+    check("perf-data/grouped.data", NAME);
+    // As `perf script -F event,period` shows it.
+    let expected = [("cpu-clock", (3, 30_337_051)), ("page-faults", (1, 52))];
+    let expected = expected.map(|(name, totals)| (name.to_owned(), totals));
+    assert_eq!(totals(&bytes("perf-data/grouped.data")), BTreeMap::from(expected));
 }
 
 #[test]
@@ -52,6 +61,85 @@ fn packed_records_are_unpacked_within_limits() {
         let _ = decode(&packed[..end], &Limits::default());
     }
     check_hostile(&packed);
+}
+
+/// Records packed as perf does, but by blocks of zstd that are not packed, in pieces.
+fn packed(records: &[u8]) -> Vec<u8> {
+    // A window of 1 MiB.
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 10 << 3];
+    let mut out = Vec::new();
+    for (number, piece) in records.chunks(999).enumerate() {
+        frame.extend(&((piece.len() as u32) << 3).to_le_bytes()[..3]);
+        frame.extend(piece);
+        match number % 2 {
+            0 => out.extend(record(COMPRESSED[0], 0, &[], &frame)),
+            _ => out.extend(record(COMPRESSED[1], 0, &[frame.len() as u64], &[&frame[..], &[0; 5]].concat())),
+        }
+        frame.clear();
+    }
+    out
+}
+
+/// The records of the kernel, and those of perf with what follows them.
+fn parted(mut data: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (mut kernel, mut own) = (Vec::new(), Vec::new());
+    while let Some(header) = crate::perf_event::Header::parse(data) {
+        let (record, rest) = data.split_at(usize::from(header.size));
+        if header.kind < 64 {
+            kernel.extend(record)
+        } else {
+            own.extend(record)
+        }
+        data = rest;
+    }
+    (kernel, own)
+}
+
+#[test]
+fn packed_records_of_pipes_are_unpacked() {
+    let plain = bytes("perf-data/pipe.data");
+    let (header, data) = plain.split_at(16);
+    let (kernel, own) = parted(data);
+    let pipe = [header, &own, &packed(&kernel)].concat();
+    assert_eq!(decoded(&pipe).profile, decoded(&plain).profile);
+    let cut = decoded(&pipe[..pipe.len() - 10]);
+    assert!(cut.warnings.iter().any(|warning| warning.contains("no whole record")), "{:?}", cut.warnings);
+    // Packed records may end within a record.
+    let cut = decoded(&[header, &own, &packed(&kernel[..kernel.len() - 10])].concat());
+    assert!(cut.warnings.iter().any(|warning| warning.contains("no whole record")), "{:?}", cut.warnings);
+}
+
+#[test]
+fn the_files_of_a_folder_are_one_recording() {
+    let whole = bytes("perf-data/chains.data");
+    let word = |place: usize| u64::from_le_bytes(*whole[place..].first_chunk().unwrap()) as usize;
+    let (start, size) = (word(40), word(48));
+    let (kernel, own) = parted(&whole[start..][..size]);
+    // `data` keeps the records of perf, and its features move to the front.
+    let mut data = [&whole[..start], &own, &whole[start + size..]].concat();
+    data[48..56].copy_from_slice(&(own.len() as u64).to_le_bytes());
+    let features = (72..104).map(|byte| whole[byte].count_ones() as usize).sum::<usize>();
+    for entry in data[start + own.len()..][..16 * features].chunks_exact_mut(16) {
+        let offset = u64::from_le_bytes(*entry.first_chunk().unwrap()) - kernel.len() as u64;
+        entry[..8].copy_from_slice(&offset.to_le_bytes());
+    }
+    assert!(error(&data).contains("no sample"));
+    let middle = {
+        let sizes = kernel.iter();
+        let mut place = 0;
+        while place < sizes.len() / 2 {
+            place += usize::from(u16::from_le_bytes([kernel[place + 6], kernel[place + 7]]));
+        }
+        place
+    };
+    let (first, second) = kernel.split_at(middle);
+    for others in [[second.to_vec(), first.to_vec()], [packed(first), packed(second)]] {
+        let joined = join_folder(&data, &others, &Limits::default()).unwrap();
+        assert_eq!(decoded(&joined).profile, decoded(&whole).profile);
+        let small = Limits { unpacked_bytes: 1000, ..Limits::default() };
+        assert!(join_folder(&data, &others, &small).unwrap_err().to_string().contains("passes the limit"));
+    }
+    assert!(join_folder(b"no recording", &[], &Limits::default()).is_err());
 }
 
 /// A file of one event with these fields, and its records.
