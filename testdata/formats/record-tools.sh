@@ -30,6 +30,7 @@ pyinstrument -r speedscope -o "$here/speedscope/pyinstrument.json" calls.py 0.2
 python3 -m cProfile -o "$here/pstats/calls.pstats" calls.py 0.2
 
 austin -i 20ms -b -o "$here/mojo/wall.mojo" python3 calls.py 1
+austin -i 20ms -f python3 calls.py 0.4 | sed "s#$build/#/src/#g" >"$here/collapsed/austin-full.txt"
 austin -i 5ms -m -b -o "$here/mojo/memory.mojo" python3 calls.py 1
 for recording in wall memory; do
     sed -i "s#$build/#/src/#g" "$here/mojo/$recording.mojo"

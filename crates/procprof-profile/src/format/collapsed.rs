@@ -7,8 +7,9 @@
 //! The number is what is behind the line's last blank; everything before it is the stack, divided by `;`. A stack may
 //! be empty (` 12`). Of a number with a fraction the whole part counts. Where every line ends in two numbers
 //! (`main;work 10 20`, as `difffolded.pl` writes them) the first is of the profile before: the sample types are
-//! `before` and `samples`. Lines that begin with `# ` are comments. Single lines that are none of this are left out with
-//! a warning, as the flame graph tools do, while most lines are stacks.
+//! `before` and `samples`. Lines that begin with `# ` are comments; those of Austin say what its numbers are
+//! (`columns`). Single lines that are none of this are left out with a warning, as the flame graph tools do, while most
+//! lines are stacks.
 //!
 //! In names, characters that would break a line are written with a backslash, as `\x3b` (`;`), `\x0a` and `\x0d` (line
 //! breaks); a backslash before an `x` is `\x5c`, and an empty name `\x00`. A `#` that would begin a comment is `\x23`,
@@ -19,15 +20,18 @@
 //! default sample type, one line for each sample in their order; a location without names is written as its address
 //! (`0x4005d0`).
 //!
-//! The format has no mark of its own, so [`detect`] is careful: every line of the first 64 KiB (of the first line, if that is
-//! longer) that is not empty must end in a blank and a number, and one of them must have a `;`; or most of them do both.
-//! A text of single frames alone (`lock_it 500`) is not recognised: `Error 404`, `timeout 600` and a page of counters
-//! look the same, and a mistaken answer of a server must not become a profile.
+//! The format has no mark of its own, so [`detect`] is careful: every line of the first 64 KiB (of the first line, if
+//! that is longer) that is not empty must end in a blank and a number, and one of them must have a `;`; or most of them
+//! do both. A text of single frames alone (`lock_it 500`) is not recognised: `Error 404`, `timeout 600` and a page of
+//! counters look the same, and a mistaken answer of a server must not become a profile.
+
+mod columns;
 
 use std::borrow::Cow;
 
 use foldhash::HashMap;
 
+use self::columns::Columns;
 use super::{Detect, Format, Limits};
 use crate::text::{Line, OddLines};
 use crate::{Addr, Error, LocationId, Profile, ProfileBuilder, Result};
@@ -57,11 +61,12 @@ pub fn detect(bytes: &[u8]) -> Detect {
         end = memchr::memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |more| end + more + 1);
     }
     let bytes = &bytes[..end];
+    let columns = Columns::from_comments(bytes);
     let (mut stacks, mut single, mut others) = (0, 0, 0);
     for text in bytes.split_inclusive(|byte| *byte == b'\n') {
         let is_cut = !text.ends_with(b"\n");
         let text = text.trim_ascii_end();
-        match split(text) {
+        match columns.split(text) {
             _ if text.contains(&0) => return Detect::No,
             _ if is_passed_over(text) => {}
             Some(split) if split.stack.contains(&b';') => stacks += 1,
@@ -112,27 +117,28 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
 }
 
 /// The form of the lines, found before any is read.
-#[derive(Default)]
 struct Survey {
+    columns: Columns,
+    /// Lines with a stack, and others.
     stacks: usize,
     others: usize,
-    /// Those that end in two numbers.
-    pairs: usize,
 }
 
 impl Survey {
     fn take(bytes: &[u8]) -> Survey {
-        let mut survey = Survey::default();
+        let columns = Columns::from_comments(bytes);
+        let (mut stacks, mut others, mut pairs) = (0, 0, 0);
         for line in lines(bytes) {
-            match split(line.text) {
+            match columns.split(line.text) {
                 Some(one) => {
-                    survey.stacks += 1;
-                    survey.pairs += usize::from(split(one.stack).is_some());
+                    stacks += 1;
+                    pairs += usize::from(split(one.stack).is_some());
                 }
-                None => survey.others += 1,
+                None => others += 1,
             }
         }
-        survey
+        let is_pair = columns == Columns::Count && stacks > 0 && pairs == stacks;
+        Survey { columns: if is_pair { Columns::Pair } else { columns }, stacks, others }
     }
 }
 
@@ -143,28 +149,26 @@ impl Survey {
 /// [`Error::Truncated`] when the input ends in it, [`Error::TooLarge`] past the depth limit.
 pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Result<Profile> {
     let survey = Survey::take(bytes);
-    let is_pair = survey.stacks > 0 && survey.pairs == survey.stacks;
-    let types: &[(&str, &str)] =
-        if is_pair { &[("before", "count"), ("samples", "count")] } else { &[("samples", "count")] };
-    let mut builder = ProfileBuilder::new(types);
-    if is_pair {
-        builder.default_sample_type("samples");
+    let columns = survey.columns;
+    let mut builder = ProfileBuilder::new(columns.sample_types());
+    if columns.sample_types().len() > 1 {
+        builder.default_sample_type(columns.default_sample_type());
     }
     let mut frames: HashMap<&[u8], LocationId> = HashMap::default();
     let mut stack: Vec<LocationId> = Vec::new();
     let (mut not_utf8, mut odd, mut fraction) = (None, OddLines::default(), None);
     for line in lines(bytes) {
-        let Some(one) = split(line.text) else {
+        let Some(one) = columns.split(line.text) else {
             if line.is_cut || survey.others >= survey.stacks {
                 return Err(line.error(NAME, "a stack, a blank and a number"));
             }
             odd.note(&line);
             continue;
         };
-        let before = if is_pair { split(one.stack) } else { None };
-        let values = before.iter().chain([&one]).map(|one| one.value).collect::<Option<Vec<i64>>>();
+        let values = columns.values(line.text, &one);
         let values = values.ok_or_else(|| line.error(NAME, "a number below 9223372036854775808"));
         let Some(values) = odd.keep(&line, values)? else { continue };
+        let before = if columns == Columns::Pair { split(one.stack) } else { None };
         let names = before.as_ref().unwrap_or(&one).stack;
         if one.has_fraction {
             fraction.get_or_insert(line.number);

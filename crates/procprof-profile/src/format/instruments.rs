@@ -7,7 +7,8 @@
 //! 1.50 s  100.0% <tab> 0 s <tab>  <tab>  main
 //! 1.20 s   80.0% <tab> 1.20 s <tab>  <tab>   hot
 //! ```
-//! Older versions have `Running Time` and `Self (ms)`, Allocations has `Bytes Used` and `Count`. What a row used itself
+//! Instruments 16 has `Weight`, `Self Weight` and `Symbol Names` alone; older versions have `Running Time` and
+//! `Self (ms)`, some `Source Path`, Allocations has `Bytes Used` and `Count`. What a row used itself
 //! is its `Self Weight`, else its weight less that of the rows below it. The sample type is `cpu`, `space`, `cycles`
 //! (`3.00 Gc`; `Kc`, `Mc` and `Gc` are thousands of each other), or `samples` where weights have no unit. It is that of
 //! the first weight above 0; weights of other units are left out and counted.
@@ -26,7 +27,8 @@ pub(super) const FORMAT: Format =
 
 const WEIGHTS: [&str; 3] = ["Weight", "Running Time", "Bytes Used"];
 const OWN: &str = "Self Weight";
-const SYMBOL: &str = "Symbol Name";
+const SYMBOL: [&str; 2] = ["Symbol Name", "Symbol Names"];
+const PATH: &str = "Source Path";
 
 /// Whether the first line names the columns of such a table.
 pub fn detect(bytes: &[u8]) -> Detect {
@@ -47,12 +49,13 @@ struct Columns {
     weight: usize,
     own: Option<usize>,
     symbol: usize,
+    path: Option<usize>,
 }
 
 impl Columns {
     fn read(line: &str) -> Option<Columns> {
         let place = |names: &[&str]| line.split('\t').position(|column| names.contains(&column.trim()));
-        Some(Columns { weight: place(&WEIGHTS)?, own: place(&[OWN]), symbol: place(&[SYMBOL])? })
+        Some(Columns { weight: place(&WEIGHTS)?, own: place(&[OWN]), symbol: place(&SYMBOL)?, path: place(&[PATH]) })
     }
 }
 
@@ -75,7 +78,8 @@ impl Row {
         let symbol = cell(columns.symbol).ok_or("a row without a symbol name")?;
         let weight = cell(columns.weight).unwrap_or_default();
         let weight = Amount::read(weight).ok_or_else(|| format!("expected a weight, found {weight:?}"))?;
-        let frame = tree.frame(&Frame { name: symbol.trim(), ..Frame::default() });
+        let file = columns.path.and_then(cell).unwrap_or_default().trim();
+        let frame = tree.frame(&Frame { name: symbol.trim(), file, ..Frame::default() });
         let own = columns.own.and_then(cell).and_then(Amount::read);
         Ok((Row { depth: symbol.len() - symbol.trim_start().len(), frame, weight: 0, own: None }, weight, own))
     }
@@ -92,7 +96,8 @@ pub fn decode(bytes: &[u8], limits: &Limits, warnings: &mut Vec<String>) -> Resu
     let (first, head) = lines.next().ok_or(Error::Empty)?;
     let columns = Columns::read(head.trim_end())
         .ok_or_else(|| malformed(first, "expected the names of the columns".to_owned()))?;
-    let lines: Vec<(usize, &str)> = lines.collect();
+    // Each of several processes that were copied has the names of the columns above it.
+    let lines: Vec<(usize, &str)> = lines.filter(|(_, line)| line.trim_end() != head.trim_end()).collect();
     let weights = lines.iter().filter_map(|(_, line)| Amount::read(line.split('\t').nth(columns.weight)?));
     let unit = weights.filter(|weight| weight.value != 0).map(|weight| weight.unit).next().unwrap_or(Unit::Count);
     let mut tree = CallTree::new(NAME, &[unit.sample_type()], bytes.len(), limits);
@@ -251,6 +256,25 @@ mod tests {
             stacks(&profile),
             [("main".to_owned(), 256), ("main;fill".to_owned(), 1024), ("main;free".to_owned(), 256)]
         );
+    }
+
+    #[test]
+    fn version_16_has_three_columns_and_names_them_for_each_process() {
+        let process = "Weight\tSelf Weight\tSymbol Names\n4.93 s  100.0%\t0 s\t   start\n4.90 s  99.4%\t2.00 s\t    main\n\
+            2.90 s   0.0%\t2.90 s\t     delta()\n30.00 ms   0.6%\t30.00 ms\t    exit\n";
+        let decoded = decoded(format!("{process}\n{process}").as_bytes());
+        assert_eq!(decoded.warnings, [""; 0]);
+        let expected =
+            [("start;main", 4_000_000_000), ("start;main;delta()", 5_800_000_000), ("start;exit", 60_000_000)];
+        assert_eq!(stacks(&decoded.profile), expected.map(|(stack, value)| (stack.to_owned(), value)));
+    }
+
+    #[test]
+    fn the_path_of_the_source_is_the_file() {
+        let text = "Running Time\tSelf (ms)\t\tSymbol Name\tSource Path\n5.0ms  100.0%\t5.0\t \tmain\t/src/a.c\n";
+        let profile = decoded(text.as_bytes()).profile;
+        let function = profile.function(profile.lines(profile.sample(0).stack[0])[0].function);
+        assert_eq!((profile.string(function.filename), profile.total(0)), ("/src/a.c", 5_000_000));
     }
 
     #[test]

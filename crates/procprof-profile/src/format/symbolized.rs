@@ -5,7 +5,7 @@
 //! binary=/usr/bin/prog
 //! 0x000000000040be31 work(int)--inlined(int)--inlined_deeper      function, then what is inlined into it, outermost first
 //! ---
-//! --- profile                       or heap, growth, contention, cpu, …: then the profile in its own format
+//! --- profile                       or heap, growth, contention, cpu, …, or nothing: then the profile in its own format
 //! ```
 //! Format: jeprof, `PrintSymbolizedProfile` and `ReadSymbols`. Each location takes the name of its own address, which
 //! writers that number functions 1, 2, 3 name; else of the address before, since jeprof names the addresses that it
@@ -64,14 +64,14 @@ fn decode_inside(bytes: &[u8], mut lines: Lines<'_>, limits: &Limits, warnings: 
         place: Place::Offset(bytes.len()),
         what: "the profile behind the symbols",
     })?;
-    if !marker.text.starts_with(b"---") {
-        return Err(marker.error(NAME, "a line such as `--- heap`"));
-    }
-    let known = FORMATS.iter().find(|format| format.name != NAME && (format.detect)(lines.rest()) == Detect::Yes);
+    let is_marked = marker.text.starts_with(b"---");
+    let inside = if is_marked { lines.rest() } else { at_marker };
+    let known = FORMATS.iter().find(|format| format.name != NAME && (format.detect)(inside) == Detect::Yes);
     let is_contention = contention::detect(at_marker) == Detect::Yes;
     let (decode, inside): (Decode, _) = match known {
-        Some(format) => (format.decode, lines.rest()),
+        Some(format) => (format.decode, inside),
         None if is_contention => (contention::decode, at_marker),
+        None if !is_marked => return Err(marker.error(NAME, "a line such as `--- heap`")),
         None if lines.rest().is_empty() => {
             return Err(Error::Truncated {
                 format: NAME,

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::format::fixtures::{check, complaint, decoded, error};
+use crate::format::fixtures::{bytes, check, complaint, decoded, error};
 
 #[test]
 fn the_fixture_decodes() {
@@ -12,8 +12,21 @@ fn the_fixture_decodes() {
 }
 
 #[test]
+fn all_metrics_of_austin_are_read() {
+    let profile = check("collapsed/austin-full.txt", NAME).profile;
+    let text = String::from_utf8(bytes("collapsed/austin-full.txt")).unwrap();
+    let metrics = text.lines().filter(|line| line.starts_with('P')).map(|line| {
+        let numbers = line.rsplit_once(' ').unwrap().1.split(',').map(|number| number.parse::<i64>().unwrap());
+        let [time, is_idle, memory] = numbers.collect::<Vec<_>>()[..] else { panic!("{line}") };
+        [1000 * time, 1000 * time * (1 - is_idle), memory]
+    });
+    let totals = metrics.reduce(|sum, one| [sum[0] + one[0], sum[1] + one[1], sum[2] + one[2]]).unwrap();
+    assert_eq!([0, 1, 2].map(|index| profile.total(index)), totals);
+}
+
+#[test]
 fn prose_is_not_claimed() {
-    let cases: [(&str, Detect); 17] = [
+    let cases: [(&str, Detect); 19] = [
         ("main;work 12\n", Detect::Yes),
         ("main;work 12", Detect::Yes),
         ("main;work 12\nmain;wo", Detect::Yes),
@@ -26,6 +39,8 @@ fn prose_is_not_claimed() {
         ("main;work 1.5\n", Detect::Yes),
         ("main;work 1.5.2\n", Detect::No),
         ("# austin: 3.4.1\n# mode: 5\n\nP1;T1;main 10\n", Detect::Yes),
+        ("# austin: 3.7.0\n# mode: full\n\nP1;T1;main 10,0,4096\n", Detect::Yes),
+        ("P1;T1;main 10,0,4096\n", Detect::No),
         ("main;a 10\nsome garbage\nmain;b 2\n", Detect::Yes),
         ("main;a 10\nsome garbage\nmain 2\n", Detect::No),
         ("\u{feff}main;a 10\n", Detect::Yes),
@@ -65,7 +80,16 @@ fn what_other_tools_write_is_read() {
         (types.collect::<Vec<_>>().join(","), totals, decoded.warnings.join("; "))
     };
     let plain = |total: i64, warnings: &str| ("samples".to_owned(), vec![total], warnings.to_owned());
-    assert_eq!(read(b"# austin: 3.4.1\n# mode: wall\n\nP1;T1;main;a 10\n"), plain(10, ""));
+    let types = |types: &str, totals: &[i64]| (types.to_owned(), totals.to_vec(), String::new());
+    let austin = |mode: &str, lines: &str| read(format!("# austin: 3.7.0\n# mode: {mode}\n\n{lines}").as_bytes());
+    assert_eq!(austin("wall", "P1;T1;main;a 10\n"), types("wall", &[10_000]));
+    assert_eq!(austin("cpu", "P1;T1;main;a 10\n"), types("cpu", &[10_000]));
+    assert_eq!(austin("memory", "P1;T1;main;a 10\n"), types("space", &[10]));
+    let full = austin("full", "P1;T1;main;a 10,0,-4096\nP1;T1;b 7,1,0\n");
+    assert_eq!(full, types("wall,cpu,space", &[17_000, 10_000, -4096]));
+    let odd = austin("full", "P1;T1;main;a 10,0,4096\nP1;T1;b 7\nP1;T1;b 7,0,1,2\nP1;c 1,0,1\nP1;d 1,0,2\n");
+    assert!(odd.2.contains("passed over 2 lines"), "{odd:?}");
+    assert_eq!(read(b"# mode: wall\nmain;a 10\n"), plain(10, ""), "no file of Austin");
     assert_eq!(read(b"\xff\xfem\0;\0a\0 \x001\0\n\0"), plain(1, ""));
     assert_eq!(read(b"\xfe\xff\0m\0;\0a\0 \x001\0\n"), plain(1, ""));
     assert_eq!(

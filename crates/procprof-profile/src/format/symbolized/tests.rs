@@ -48,6 +48,19 @@ fn the_name_of_the_address_itself_comes_first() {
 }
 
 #[test]
+fn a_heap_profile_may_follow_with_or_without_a_line_that_names_it() {
+    for marker in ["--- heap\n", "--- memprof\n", ""] {
+        let text = format!(
+            "--- symbol\nbinary=/bin/a\n0x0f f\n---\n{marker}heap profile: 1: 8 [1: 8] @ heapprofile\n1: 8 [1: 8] @ 0x10\n"
+        );
+        let decoded = decoded(text.as_bytes());
+        let profile = &decoded.profile;
+        assert_eq!((profile.total(1), profile.string(profile.functions()[0].name)), (8, "f"), "{marker:?}");
+        assert_eq!(decoded.warnings, [""; 0], "{marker:?}");
+    }
+}
+
+#[test]
 fn a_binary_profile_may_be_inside() {
     let mut bytes = b"--- symbol\n0x401fff main\n0x400fff work\n---\n--- profile\n".to_vec();
     for word in [0u64, 3, 0, 10_000, 0, 7, 2, 0x40_1000, 0x40_2000, 3, 2, 0x40_1000, 0x40_3000, 0, 1, 0] {
