@@ -14,10 +14,11 @@
 //!  "stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1,"line":"3","column":"1","funcLine":"1"}}}
 //! ```
 //! Times are microseconds. There are up to three profiles: `samples` of V8 (see [`super::cpuprofile`]), first if there
-//! are any; `frames`, those with `sf`, each as long as to the next of its thread; and `calls`, the time that each call took less the calls within
-//! it (`wall`), of the phases `B`, `E` and `X`. Their labels are `thread`, `tid` and `pid`. Calls of one thread that
-//! overlap without one being within the other are cut where the other begins. Other phases, such as asynchronous events
-//! and counters, are passed over. `args` with `filename` and `line`, as py-spy writes them, are the place of a call.
+//! are any; `frames`, those with `sf`, each as long as to the next of its thread; and `calls`, the time that each call
+//! took less the calls within it (`wall`), of the phases `B`, `E` and `X`. Their labels are `thread`, `tid` and `pid`.
+//! Calls of one thread that overlap without one being within the other are cut where the other begins. Other phases,
+//! such as asynchronous events and counters, are passed over. `args` with `filename` and `line`, as py-spy writes them,
+//! are the place of a call.
 //!
 //! Format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>
 

@@ -1,7 +1,8 @@
 //! Lock contention as text: of brpc, of gperftools' `contentionz`, and of Go's `mutex` and `block` profiles.
 //!
 //! ```text
-//! --- contentionz 1 ---            or `--- contention` (brpc), `--- mutex:`, `--- contention:` (Go), `--- Stacks:` (old)
+//! --- contentionz 1 ---            or `--- contention` (brpc), `--- mutex:`, `--- contention:` (Go),
+//!                                  `--- Stacks:` (old)
 //! cycles/second = 3201000000
 //! sampling period = 100
 //! ms since reset = 16502830
@@ -10,8 +11,8 @@
 //! --- Memory map: ---              brpc: the kernel's map follows without a heading
 //!   00400000-00fcb000: prog
 //! ```
-//! Lines with `#` are comments, in which Go writes the names of the addresses above. Format: google/pprof, `profile/legacy_profile.go`;
-//! jeprof, `ReadSynchProfile`.
+//! Lines with `#` are comments, in which Go writes the names of the addresses above. Format: google/pprof,
+//! `profile/legacy_profile.go`; jeprof, `ReadSynchProfile`.
 //!
 //! Values are `contentions` and `delay` in nanoseconds, estimated while decoding as pprof does: contentions times the
 //! sampling period, delay times the period over the clock rate, cut to an integer. Without a clock rate delays are

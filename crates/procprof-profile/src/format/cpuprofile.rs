@@ -1,17 +1,18 @@
 //! `.cpuprofile` of Chrome, Node and Deno: the call tree of V8, and which of its nodes was on top at each sample.
 //!
 //! ```text
-//! {"nodes":[{"id":1,"callFrame":{"functionName":"(root)","scriptId":"0","url":"","lineNumber":-1,"columnNumber":-1},"hitCount":0,"children":[2]},…],
+//! {"nodes":[{"id":1,"callFrame":{"functionName":"(root)","scriptId":"0","url":"","lineNumber":-1,"columnNumber":-1},
+//!            "hitCount":0,"children":[2]},…],
 //!  "startTime":38246000,"endTime":38646000,"samples":[2,2,3],"timeDeltas":[120,1250,1250]}
 //! ```
 //! Times are microseconds; the first delta is the time from the start to the first sample. A sample stands for the time
-//! until the next one in time, which need not be the next in the file, the last until the end: `wall`; `samples` counts them. Without `samples` the time of the whole
-//! is divided by `hitCount`. Nodes are as `super::v8` has them. Older versions have nodes within each other and the time
-//! of each sample; their start and end are seconds:
+//! until the next one in time, which need not be the next in the file, the last until the end: `wall`; `samples` counts
+//! them. Without `samples` the time of the whole is divided by `hitCount`. Nodes are as `super::v8` has them. Older
+//! versions have nodes within each other and the time of each sample; their start and end are seconds:
 //!
 //! ```text
-//! {"typeId":"CPU","uid":"1","title":"w","head":{"functionName":"(root)",…,"children":[…]},"startTime":38.246,"endTime":38.646,
-//!  "samples":[2,2,3],"timestamps":[38246120,38247370,38248620]}
+//! {"typeId":"CPU","uid":"1","title":"w","head":{"functionName":"(root)",…,"children":[…]},
+//!  "startTime":38.246,"endTime":38.646,"samples":[2,2,3],"timestamps":[38246120,38247370,38248620]}
 //! ```
 //!
 //! [`encode`] writes the default sample type as one sample for each stack, as long as its value: nanoseconds as

@@ -1,7 +1,7 @@
 //! The format of unpacked bytes, and where in them the profile begins.
 //!
-//! A byte order mark is no part of a profile, and text in UTF-16, which shells of Windows write, is read as UTF-8. Lines
-//! of others may precede a text: what the recorded program or the profiler printed, a prompt, a warning. They are
+//! A byte order mark is no part of a profile, and text in UTF-16, which shells of Windows write, is read as UTF-8.
+//! Lines of others may precede a text: what the recorded program or the profiler printed, a prompt, a warning. They are
 //! passed over with a warning if a format recognises the rest.
 
 use std::borrow::Cow;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! heap profile:    144:  8498176 [   144:  8498176] @ heapz_v2/524288
-//!      1:     9216 [     1:     9216] @ 0xc635c8 0x42ecc3     objects: bytes in use [objects: bytes allocated] @ return addresses, leaf first
+//!      1:     9216 [     1:     9216] @ 0xc635c8 0x42ecc3     objects: bytes in use [objects: bytes allocated]
+//!                                                              @ return addresses, leaf first
 //! # 0xc635c7 main.make+0x27 /src/main.go:9                   a comment, of Go with the name of an address above
 //! --- Memory map: ---                                         or `MAPPED_LIBRARIES:`
 //!   00400000-00fcb000: /usr/bin/prog

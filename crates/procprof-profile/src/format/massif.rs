@@ -13,8 +13,9 @@
 //!   n0: 2000 0x109165: main (work.c:9)
 //!  n0: 1000 in 2 places, all below massif's threshold (1.00%)
 //! ```
-//! A node is the caller of the one that it is indented below; its bytes are those of its callers, of which the line says
-//! how many there are. `inuse_space` is the bytes of those without. Without a peak the largest detailed tree is taken.
+//! A node is the caller of the one that it is indented below; its bytes are those of its callers, of which the line
+//! says how many there are. `inuse_space` is the bytes of those without. Without a peak the largest detailed tree is
+//! taken.
 //!
 //! Format: <https://valgrind.org/docs/manual/ms-manual.html>, `massif/ms_main.c`.
 

@@ -11,7 +11,8 @@
 //! ```
 //! Numbers are variable in length: 6 bits of the first byte, then 7 of each, the lowest first; `0x40` of the first is
 //! the sign, `0x80` of each announces another. Numbers of texts and frames are of their process. An example, with the
-//! metadata `mode` and a sample of 5 ms without frames: `MOJ` `03` `01 "mode" 00 "wall" 00` `02 01 00 "1" 00` `09 88 4e`.
+//! metadata `mode` and a sample of 5 ms without frames: `MOJ` `03` `01 "mode" 00 "wall" 00` `02 01 00 "1" 00`
+//! `09 88 4e`.
 //!
 //! The metadata `mode` decides what is counted: `wall`, `cpu`, the memory that a process gained or lost (`space`), or
 //! all of them (`full`). Tasks are left out: they repeat the time of their threads. Of a recording that was cut off,

@@ -7,7 +7,8 @@
 //!                   entry 0 of each stands for none
 //! ResourceProfiles  1 resource (1 pair*) 2 scope_profiles* (1 scope (1 name 2 version 3 pair*) 2 profile*)
 //! Pair              1 key 2 value 3 key as a string of the dictionary
-//! Value             1 text 2 bool 3 number 4 float 5 array (1 value*) 6 map (1 pair*) 7 bytes 8 string of the dictionary
+//! Value             1 text 2 bool 3 number 4 float 5 array (1 value*) 6 map (1 pair*) 7 bytes
+//!                   8 string of the dictionary
 //! Link              1 trace id 2 span id, bytes; texts of hexadecimal digits in JSON
 //! Profile           1 sample_type 2 sample* 3 time_unix_nano 4 duration_nano 5 period_type 6 period 11 attribute*
 //! Sample            1 stack 2 attribute* 3 link 4 value* 5 timestamp*
@@ -24,8 +25,9 @@
 //! resource: numbers, and texts as OpenTelemetry writes other values where there are only texts (arrays and maps as
 //! JSON, bytes in base64). The name and version of a scope are `otel.scope.name` and `otel.scope.version`, the ids of a
 //! link `trace_id` and `span_id`. Fields of protobuf beyond these messages' last are counted in warnings. Profiles of
-//! several types are events named after them. The values of a sample are added; a sample without values counts 1 for each of its timestamps, or the period where the unit is none of `count`. Where the type
-//! is a count and the period has a type of its own, there is a second sample type: the count in periods.
+//! several types are events named after them. The values of a sample are added; a sample without values counts 1 for
+//! each of its timestamps, or the period where the unit is none of `count`. Where the type is a count and the period
+//! has a type of its own, there is a second sample type: the count in periods.
 //!
 //! [`encode`] writes protobuf, a profile for each sample type. Format:
 //! <https://github.com/open-telemetry/opentelemetry-proto>, version 1.9.

@@ -1,4 +1,5 @@
-//! Records of perf events, as Linux writes them to ring buffers and `perf record` to files; x86-64 and AArch64, little-endian.
+//! Records of perf events, as Linux writes them to ring buffers and `perf record` to files; x86-64 and AArch64,
+//! little-endian.
 //!
 //! ```text
 //! record   type u32, misc u16, size u16 (of the whole record), body
@@ -16,8 +17,9 @@
 //! LOST_SAMPLES 13, NAMESPACES 16, CGROUP 19 id u64, path
 //! ```
 //!
-//! Names end with a zero byte and are padded to 8 bytes. With `sample_id_all`, all records but samples end with those of
-//! `pid tid time id stream cpu identifier` that `sample_type` has. Source: `include/uapi/linux/perf_event.h` of Linux.
+//! Names end with a zero byte and are padded to 8 bytes. With `sample_id_all`, all records but samples end with those
+//! of `pid tid time id stream cpu identifier` that `sample_type` has. Source: `include/uapi/linux/perf_event.h` of
+//! Linux.
 
 mod address_space;
 mod bytes;

@@ -1,4 +1,5 @@
-//! The call tree as Chrome until 57 and Node until 7 wrote it: nodes within each other, their frames' parts among theirs.
+//! The call tree as Chrome until 57 and Node until 7 wrote it: nodes within each other, their frames' parts among
+//! theirs.
 //!
 //! ```text
 //! {"functionName":"(root)","url":"","lineNumber":0,"columnNumber":0,"hitCount":0,"id":1,"children":[{"functionName":"hot",…}]}
