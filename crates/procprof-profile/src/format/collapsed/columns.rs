@@ -29,7 +29,7 @@ impl Columns {
     pub(super) fn from_comments(bytes: &[u8]) -> Columns {
         let (mut is_austin, mut columns) = (false, Columns::Count);
         let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
-        let is_stack = |line: &[u8]| split(line).is_some() || split_full(line).is_some();
+        let is_stack = |line: &[u8]| split(line).is_some() || FullMetrics::read(line).is_some();
         for comment in lines.take_while(|line| is_passed_over(line) || !is_stack(line)) {
             is_austin |= comment.starts_with(b"# austin: ");
             columns = match comment {
@@ -67,8 +67,8 @@ impl Columns {
         if self != Columns::Full {
             return split(line);
         }
-        let (stack, (time, _)) = split_full(line)?;
-        Some(Split { stack, value: Some(time), has_fraction: false })
+        let metrics = FullMetrics::read(line)?;
+        Some(Split { stack: metrics.stack, value: Some(metrics.micros), has_fraction: false })
     }
 
     /// The values of a line, of which `one` is the part before its last number; `None` if one is too large.
@@ -79,19 +79,29 @@ impl Columns {
             Columns::Pair => Some(vec![split(one.stack)?.value?, one.value?]),
             Columns::Wall | Columns::Cpu => Some(vec![nanos(one.value?)?]),
             Columns::Full => {
-                let (_, (time, [is_idle, bytes])) = split_full(line)?;
-                let time = nanos(time)?;
-                Some(vec![time, if is_idle == 0 { time } else { 0 }, bytes])
+                let FullMetrics { micros, is_idle, bytes, .. } = FullMetrics::read(line)?;
+                let wall = nanos(micros)?;
+                Some(vec![wall, if is_idle { 0 } else { wall }, bytes])
             }
         }
     }
 }
 
-/// The stack of a line, and the time, whether the thread was idle, and the memory.
-fn split_full(line: &[u8]) -> Option<(&[u8], (i64, [i64; 2]))> {
-    let blank = memchr::memrchr2(b' ', b'\t', line)?;
-    let mut numbers = std::str::from_utf8(&line[blank + 1..]).ok()?.split(',');
-    let mut next = || numbers.next()?.parse().ok();
-    let metrics = (next()?, [next()?, next()?]);
-    numbers.next().is_none().then_some((&line[..blank], metrics))
+/// A line with all metrics of Austin.
+struct FullMetrics<'t> {
+    stack: &'t [u8],
+    micros: i64,
+    is_idle: bool,
+    /// What the process gained, or lost.
+    bytes: i64,
+}
+
+impl<'t> FullMetrics<'t> {
+    fn read(line: &'t [u8]) -> Option<FullMetrics<'t>> {
+        let blank = memchr::memrchr2(b' ', b'\t', line)?;
+        let mut numbers = std::str::from_utf8(&line[blank + 1..]).ok()?.split(',');
+        let mut next = || numbers.next()?.parse::<i64>().ok();
+        let (micros, is_idle, bytes) = (next()?, next()? != 0, next()?);
+        numbers.next().is_none().then_some(FullMetrics { stack: &line[..blank], micros, is_idle, bytes })
+    }
 }
