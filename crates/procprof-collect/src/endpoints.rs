@@ -115,10 +115,15 @@ const GO_ROUTES: &[Route] = &[
         &[HttpEndpoint::http("/debug/pprof/block")],
         "pprof protobuf",
     ),
+    Route::new(
+        Offer::moment(ProfileType::GoroutineLeak),
+        &[HttpEndpoint::http("/debug/pprof/goroutineleak")],
+        "pprof protobuf",
+    ),
 ];
 
 /// A Go process with `net/http/pprof`. `heap`, `allocs`, `mutex` and `block` are totals since the start; with
-/// `seconds`, the difference.
+/// `seconds`, the difference. `goroutineleak` is there from Go 1.26 on, if the program was built with it.
 pub static GO: Endpoints = Endpoints::new("go", GO_ROUTES);
 
 const PPROF_ROUTES: &[Route] = &[

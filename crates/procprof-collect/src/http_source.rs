@@ -7,6 +7,11 @@ use procprof_profile::{Nanos, ProfileType};
 use crate::source::{Pending, Recording, RecordingData, Recordings, Source};
 use crate::{CollectError, HttpClient, Instance, Received, Request, Result, Target, Watch, receive};
 
+/// Go's answer for a profile that the program does not have.
+const GO_UNKNOWN: &str = "Unknown profile";
+const NO_LEAKS: &str =
+    "the program has no profile of leaked goroutines, for which Go 1.26 needs GOEXPERIMENT=goroutineleakprofile";
+
 /// A process that serves profiles over HTTP.
 #[derive(Clone, Debug)]
 pub struct HttpSource {
@@ -50,8 +55,8 @@ impl HttpSource {
         }
     }
 
-    /// An agent reports itself which profiles it has not. Without CPU profiles it is no agent: then the address is
-    /// wrong.
+    /// An agent reports itself which profiles it has not, and so does Go of those that its index does not list. Without
+    /// CPU profiles it is no agent: then the address is wrong.
     fn meant(&self, error: CollectError, profile_type: &ProfileType) -> CollectError {
         match error {
             CollectError::NotFound { message, .. } | CollectError::Server { status: 501, message, .. }
@@ -60,6 +65,11 @@ impl HttpSource {
                     && !message.is_empty() =>
             {
                 CollectError::Unavailable { why: message }
+            }
+            CollectError::NotFound { message, .. }
+                if *profile_type == ProfileType::GoroutineLeak && message.starts_with(GO_UNKNOWN) =>
+            {
+                CollectError::Unavailable { why: NO_LEAKS.to_owned() }
             }
             error => error,
         }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Instant;
 
-use procprof_collect::{HttpClient, Request, Watch, collect, endpoints};
+use procprof_collect::{HttpClient, HttpSource, Request, Source, Watch, collect, endpoints};
 use procprof_profile::{Profile, ProfileType};
 
 use crate::process::{PATIENCE, Server};
@@ -42,6 +43,16 @@ async fn every_type_a_go_process_has() {
     check(Request::new(ProfileType::Alloc).seconds(0), "alloc_space", &["main.growHeap"]).await;
     check(Request::new(ProfileType::Mutex).seconds(1), "delay", &["main.slowLock"]).await;
     check(Request::new(ProfileType::Contention).seconds(1), "contentions", &["main.slowLock"]).await;
+}
+
+#[tokio::test]
+async fn leaked_goroutines_are_there_if_the_program_was_built_with_them() {
+    let server = Server::go();
+    let source = HttpSource::new(Arc::new(HttpClient::new()), target(&endpoints::GO, server.port));
+    let recorded = source.record(&Request::new(ProfileType::GoroutineLeak), &Watch::default()).await;
+    let error = recorded.map(drop).unwrap_err();
+    assert_eq!(error.code(), "unavailable", "{error}");
+    assert!(error.to_string().contains("goroutineleakprofile"), "{error}");
 }
 
 #[tokio::test]

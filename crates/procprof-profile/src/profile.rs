@@ -60,6 +60,7 @@ impl Profile {
             ("alloc_space", ProfileType::Alloc),
             ("contentions", ProfileType::Contention),
             ("goroutine", ProfileType::Goroutine),
+            ("goroutineleak", ProfileType::GoroutineLeak),
         ];
         rules.into_iter().find(|(name, _)| self.sample_type_index(name).is_some()).map(|(_, found)| found)
     }

@@ -22,6 +22,8 @@ pub enum ProfileType {
     Mutex,
     /// Goroutines by stack.
     Goroutine,
+    /// Goroutines that can never be woken, by stack.
+    GoroutineLeak,
     /// Any other, under the source's own name (lower-case letters, digits, `_`).
     Other(String),
 }
@@ -78,6 +80,15 @@ const ROWS: &[(ProfileType, Row)] = &[
     (
         ProfileType::Goroutine,
         Row { name: "goroutine", prefix: "goroutine", label: "Goroutines", sample_types: &[("goroutine", "count")] },
+    ),
+    (
+        ProfileType::GoroutineLeak,
+        Row {
+            name: "goroutineleak",
+            prefix: "goroutineleak",
+            label: "Leaked goroutines",
+            sample_types: &[("goroutineleak", "count")],
+        },
     ),
 ];
 

@@ -86,10 +86,12 @@ fn profile_type(what: &str) -> Result<ProfileType, SqlError> {
         ProfileType::Contention,
         ProfileType::Mutex,
         ProfileType::Goroutine,
+        ProfileType::GoroutineLeak,
     ];
     known.into_iter().find(|known| known.to_string() == what).ok_or_else(|| {
         let text = format!(
-            "unknown profile type '{what}': expected CPU, WALL, OFF_CPU, ALLOC, HEAP, CONTENTION, MUTEX or GOROUTINE"
+            "unknown profile type '{what}': expected CPU, WALL, OFF_CPU, ALLOC, HEAP, CONTENTION, MUTEX, GOROUTINE or \
+             GOROUTINELEAK"
         );
         SqlError::new(SqlErrorKind::Syntax, text)
     })

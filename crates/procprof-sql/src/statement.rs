@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ADMIN EXECUTE ON (FRONTEND | id, … | ALL BACKENDS | ALL COMPUTE NODES) 'script'
-//! COLLECT CPU | WALL | OFF_CPU | ALLOC | HEAP | CONTENTION | MUTEX | GOROUTINE ON node, … [FOR n SECONDS]
+//! COLLECT CPU | WALL | OFF_CPU | ALLOC | HEAP | CONTENTION | MUTEX | GOROUTINE | GOROUTINELEAK ON node, … [FOR n SECONDS]
 //! KILL [CONNECTION | QUERY] n
 //! SHOW [FULL] what [FROM …] [LIKE 'pattern']         USE name        SET …
 //! SELECT … | WITH … | VALUES … | EXPLAIN SELECT …    left to the tables
@@ -299,7 +299,9 @@ impl<'a> Parser<'a> {
     }
 
     fn collect(&mut self) -> Result<Statement, SqlError> {
-        let what = self.name("CPU, WALL, OFF_CPU, ALLOC, HEAP, CONTENTION, MUTEX or GOROUTINE")?.to_ascii_lowercase();
+        let what = self
+            .name("CPU, WALL, OFF_CPU, ALLOC, HEAP, CONTENTION, MUTEX, GOROUTINE or GOROUTINELEAK")?
+            .to_ascii_lowercase();
         self.expect(&["on"])?;
         let mut nodes = vec![self.node()?];
         while self.takes_symbol(',') {

@@ -93,6 +93,7 @@ fn means(profile_type: &ProfileType) -> &'static str {
         ProfileType::Contention => "time spent waiting for locks, charged to who waited",
         ProfileType::Mutex => "time others waited for locks, charged to who held them",
         ProfileType::Goroutine => "goroutines at that moment",
+        ProfileType::GoroutineLeak => "goroutines at that moment that nothing can wake",
         ProfileType::Other(_) => "",
     }
 }

@@ -177,6 +177,7 @@ fn type_label(kind: &ProfileType) -> &str {
         ProfileType::Contention => t!("Contention"),
         ProfileType::Mutex => t!("Contention (holder)"),
         ProfileType::Goroutine => t!("Goroutines"),
+        ProfileType::GoroutineLeak => t!("Leaked goroutines"),
         ProfileType::Other(name) => return name,
     };
     label.get()

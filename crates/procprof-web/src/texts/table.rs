@@ -542,6 +542,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["Contention", "ロック競合", "锁竞争"],
     ["Contention (holder)", "ロック競合（保持側）", "锁竞争（持有者）"],
     ["Goroutines", "goroutine", "Goroutine"],
+    ["Leaked goroutines", "リークした goroutine", "泄漏的 Goroutine"],
     ["schedule", "定期", "定时"],
     ["manual", "手動", "手动"],
     ["push", "プッシュ", "推送"],

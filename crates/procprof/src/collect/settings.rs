@@ -159,6 +159,7 @@ fn of_url(args: &Args, url: &str) -> Result<(Target, Vec<Request>)> {
         "block" | "contention" => ProfileType::Contention,
         "mutex" => ProfileType::Mutex,
         "goroutine" => ProfileType::Goroutine,
+        "goroutineleak" => ProfileType::GoroutineLeak,
         "wall" => ProfileType::Wall,
         _ => args.profiling_type.profile_types().remove(0),
     };

@@ -370,7 +370,10 @@ impl Found<'_> {
         let (kind, unit) = self.kind.as_ref().map_or((None, None), |(kind, unit)| (Some(kind), Some(unit)));
         let is_function = self.split.is_of_functions() && series.as_deref() != Some(OTHERS);
         // What is there at a moment has no rate, however long it took to look at it.
-        let has_rate = !matches!(self.range.profile_type, ProfileType::Heap | ProfileType::Goroutine);
+        let is_moment = |kind: &ProfileType| {
+            matches!(kind, ProfileType::Heap | ProfileType::Goroutine | ProfileType::GoroutineLeak)
+        };
+        let has_rate = !is_moment(&self.range.profile_type);
         vec![
             moment_text(start.div_euclid(1000), 3).into(),
             text(series.as_ref()),
