@@ -19,6 +19,8 @@ pub(crate) enum Doing {
 pub(crate) struct Place {
     pub(crate) sp: u64,
     pub(crate) pc: u64,
+    /// The first arguments of the call, in registers.
+    pub(crate) arguments: Vec<u64>,
     /// The stack from its pointer on.
     pub(crate) stack: Vec<u8>,
 }
@@ -28,12 +30,12 @@ pub(crate) struct Place {
 pub(crate) fn look(pid: u32, tid: u32, stack_bytes: usize) -> Doing {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")) else { return state(pid, tid) };
     match parse(&text) {
-        Some(Some((sp, pc))) => {
+        Some(Some(Call { sp, pc, arguments })) => {
             let mut stack = vec![0; stack_bytes];
             let memory = File::open(format!("/proc/{pid}/mem"));
             let length = memory.and_then(|memory| memory.read_at(&mut stack, sp)).unwrap_or(0);
             stack.truncate(length);
-            Doing::Waiting(Place { sp, pc, stack })
+            Doing::Waiting(Place { sp, pc, arguments, stack })
         }
         Some(None) => Doing::Running,
         None => state(pid, tid),
@@ -46,15 +48,23 @@ pub(crate) fn call(pid: u32, tid: u32) -> Option<libc::c_long> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Stack pointer and program counter; within, `None` if the thread runs.
-fn parse(text: &str) -> Option<Option<(u64, u64)>> {
+/// A call of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Call {
+    sp: u64,
+    pc: u64,
+    arguments: Vec<u64>,
+}
+
+/// The call in which a thread waits; within, `None` if the thread runs.
+fn parse(text: &str) -> Option<Option<Call>> {
     if text.trim() == "running" {
         return Some(None);
     }
-    let mut last = text.split_ascii_whitespace().rev();
-    let mut number = || u64::from_str_radix(last.next()?.strip_prefix("0x")?, 16).ok();
-    let (pc, sp) = (number()?, number()?);
-    Some(Some((sp, pc)))
+    let number = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    let mut numbers: Vec<u64> = text.split_ascii_whitespace().skip(1).map(number).collect::<Option<_>>()?;
+    let (pc, sp) = (numbers.pop()?, numbers.pop()?);
+    Some(Some(Call { sp, pc, arguments: numbers }))
 }
 
 /// What everyone may know: the letter behind the name in `/proc/PID/task/TID/stat`.
@@ -73,8 +83,9 @@ mod tests {
     #[test]
     fn lines_of_system_calls_are_read() {
         let futex = "202 0x7f 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd10 0x7f8a21\n";
-        assert_eq!(parse(futex), Some(Some((0x7f_fd10, 0x7f_8a21))));
-        assert_eq!(parse("-1 0x10 0x20\n"), Some(Some((0x10, 0x20))));
+        let arguments = vec![0x7f, 0x189, 0, 0, 0, 0xffff_ffff];
+        assert_eq!(parse(futex), Some(Some(Call { sp: 0x7f_fd10, pc: 0x7f_8a21, arguments })));
+        assert_eq!(parse("-1 0x10 0x20\n"), Some(Some(Call { sp: 0x10, pc: 0x20, arguments: Vec::new() })));
         assert_eq!(parse("running\n"), Some(None));
         for wrong in ["", "1", "0x1", "7 8", "0xg 0x1", "0x1 0x11111111111111111"] {
             assert_eq!(parse(wrong), None, "{wrong}");

@@ -4,23 +4,31 @@
 //! kernel's own link to it, by device and inode, or by build id. Of its tables, regions are compiled as stacks need
 //! them.
 
+mod calls;
 mod content;
 mod debug_frame;
+mod go_frames;
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use procprof_process::{BuildId, Pid, Process, open_regular};
 use procprof_profile::perf_event::{FileIdentity, ImageId, ImageKey, MappedCode};
 use procprof_symbolize::ProvenFile;
-use procprof_unwind::{Architecture, Code, Table};
+use procprof_unwind::{Architecture, Code, Source, Table};
 
+pub(crate) use self::calls::KnownCalls;
 use self::content::{CodeSegment, Content, Layout, Sections};
+pub(crate) use self::go_frames::{GoCode, StackRole};
 
 /// Most bytes of sections kept in memory between two compilations.
 const KEPT_SECTION_BYTES: usize = 32 << 20;
+
+/// Files in memory that are known to be no images.
+const GENERATED_MAX: usize = 4096;
 
 /// Where an image was seen: the place to open it from.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +60,7 @@ struct Open {
     layout: Layout,
     table: Option<Arc<Table>>,
     sections: Option<Sections>,
+    go: Option<GoCode>,
 }
 
 /// A file as the profile has it.
@@ -75,18 +84,30 @@ pub(crate) struct Images {
     by_key: HashMap<ImageKey, ImageId>,
     /// Numbers of images that were forgotten.
     free: Vec<ImageId>,
+    /// Files in memory that are no images.
+    generated: HashSet<ImageKey>,
     kept_bytes: usize,
+    /// Return addresses, as places in images, and whether a call precedes them.
+    pub(crate) calls: KnownCalls,
 }
 
 impl Images {
     pub(crate) fn new(architecture: Architecture) -> Self {
-        Self { architecture, all: Vec::new(), by_key: HashMap::default(), free: Vec::new(), kept_bytes: 0 }
+        Self {
+            architecture,
+            all: Vec::new(),
+            by_key: HashMap::default(),
+            free: Vec::new(),
+            generated: HashSet::default(),
+            kept_bytes: 0,
+            calls: KnownCalls::default(),
+        }
     }
 
     /// The image of a mapping that a record or `/proc` tells of.
     pub(crate) fn mapped(&mut self, pid: u32, start: u64, identity: FileIdentity<'_>, path: &Path) -> ImageId {
         let seen = Some(Seen { pid, start });
-        let key = ImageKey::new(pid, identity, path);
+        let key = self.memory_file(pid, start, identity, path).unwrap_or_else(|| ImageKey::new(pid, identity, path));
         if let Some(id) = self.by_key.get(&key) {
             let image = &mut self.all[id.0 as usize];
             // What one process no longer gives another one may.
@@ -103,6 +124,26 @@ impl Images {
         }
         self.by_key.insert(key, id);
         id
+    }
+
+    /// The key of a file in memory that is an ELF image.
+    fn memory_file(&mut self, pid: u32, start: u64, identity: FileIdentity<'_>, path: &Path) -> Option<ImageKey> {
+        let key = ImageKey::memory_file(identity, path)?;
+        if self.by_key.contains_key(&key) {
+            return Some(key);
+        }
+        let generated = &mut self.generated;
+        if generated.contains(&key) {
+            return None;
+        }
+        let image = Image { key, seen: Some(Seen { pid, start }), state: State::NotOpened };
+        if image.open().is_some() {
+            return Some(image.key);
+        }
+        if generated.len() < GENERATED_MAX {
+            generated.insert(image.key);
+        }
+        None
     }
 
     /// Adds the images of a recording that are not known yet; nothing but a build id proves those of another host.
@@ -138,9 +179,51 @@ impl Images {
         let image = self.opened(mapped.image);
         let none = Code { range: mapped.range.clone(), bias: 0, table: None };
         let State::Open(open) = &image.state else { return none };
-        let Some(segment) = open.layout.segment_at(mapped.file_offset) else { return none };
-        let address = segment.address.wrapping_add(mapped.file_offset.wrapping_sub(segment.offset));
-        Code { bias: mapped.range.start.wrapping_sub(address), table: open.table.clone(), ..none }
+        let Some(bias) = open.layout.bias(mapped) else { return none };
+        Code { bias, table: open.table.clone(), ..none }
+    }
+
+    /// Calls a function with the unwind sections of mapped code and the distance of its addresses from those of the
+    /// image; `None` if there are none.
+    pub(crate) fn with_source<T>(
+        &mut self,
+        mapped: &MappedCode,
+        function: impl FnOnce(&Source<'_>, u64) -> T,
+    ) -> Option<T> {
+        let architecture = self.architecture;
+        let State::Open(open) = &mut self.all[mapped.image.0 as usize].state else { return None };
+        let bias = open.layout.bias(mapped).filter(|_| open.table.is_some())?;
+        let found = function(&open.sections(&mut self.kept_bytes).source(architecture), bias);
+        if self.kept_bytes > KEPT_SECTION_BYTES {
+            // The next frame is likely of the same file.
+            self.drop_sections_except(Some(mapped.image));
+        }
+        Some(found)
+    }
+
+    /// Reads code from the file of an image, from an address on: up to the end of the mapping; the number of bytes.
+    pub(crate) fn read_code(&mut self, mapped: &MappedCode, address: u64, into: &mut [u8]) -> Option<usize> {
+        let length = usize::try_from(mapped.range.end.checked_sub(address)?).unwrap_or(usize::MAX).min(into.len());
+        match &self.opened(mapped.image).state {
+            State::Open(open) => open.content.read_at(mapped.place_of(address), into.get_mut(..length)?),
+            State::NotOpened | State::Closed => None,
+        }
+    }
+
+    /// The code of Go in an image that was opened.
+    pub(crate) fn go_code(&self, id: ImageId) -> Option<&GoCode> {
+        match &self.all[id.0 as usize].state {
+            State::Open(open) => open.go.as_ref(),
+            State::NotOpened | State::Closed => None,
+        }
+    }
+
+    /// The bytes of code at an address of an open image.
+    pub(crate) fn code_bytes<const BYTES: usize>(&self, id: ImageId, address: u64) -> Option<[u8; BYTES]> {
+        match &self.all[id.0 as usize].state {
+            State::Open(open) => open.content.code_bytes(&open.layout, address),
+            State::NotOpened | State::Closed => None,
+        }
     }
 
     /// Compiles what look-ups have asked for in an image; whether that was anything.
@@ -148,26 +231,28 @@ impl Images {
         let architecture = self.architecture;
         let State::Open(open) = &mut self.all[id.0 as usize].state else { return false };
         let Some(table) = open.table.clone().filter(|table| table.is_wanted()) else { return false };
-        if open.sections.is_none() {
-            open.sections = Some(open.content.sections(&open.layout));
-            self.kept_bytes += open.sections.as_ref().map_or(0, Sections::bytes);
-        }
-        if let Some(sections) = &open.sections {
-            table.compile_wanted(&sections.source(architecture), usize::MAX);
-        }
+        table.compile_wanted(&open.sections(&mut self.kept_bytes).source(architecture), usize::MAX);
         if self.kept_bytes > KEPT_SECTION_BYTES {
-            self.drop_sections();
+            self.drop_sections_except(None);
         }
         true
     }
 
-    fn drop_sections(&mut self) {
-        for image in &mut self.all {
+    /// The addresses of the function that contains one, by the unwind tables of an open image.
+    pub(crate) fn function_at(&mut self, id: ImageId, address: u64) -> Option<Range<u64>> {
+        let architecture = self.architecture;
+        let State::Open(open) = &mut self.all[id.0 as usize].state else { return None };
+        open.sections(&mut self.kept_bytes).source(architecture).function(address)
+    }
+
+    fn drop_sections_except(&mut self, kept: Option<ImageId>) {
+        self.kept_bytes = 0;
+        for (place, image) in self.all.iter_mut().enumerate() {
             if let State::Open(open) = &mut image.state {
-                open.sections = None;
+                open.sections = open.sections.take().filter(|_| kept == Some(ImageId(place as u32)));
+                self.kept_bytes += open.sections.as_ref().map_or(0, Sections::bytes);
             }
         }
-        self.kept_bytes = 0;
     }
 
     /// What the profile has of an image's file.
@@ -213,11 +298,13 @@ impl Images {
             image.state = State::Closed;
             self.free.push(id);
         }
+        self.calls.clear();
+        self.generated.clear();
     }
 
     /// Forgets all unwind tables; they are made again as stacks need them.
     pub(crate) fn forget_tables(&mut self) {
-        self.drop_sections();
+        self.drop_sections_except(None);
         let architecture = self.architecture;
         self.all.iter_mut().for_each(|image| image.share_table(architecture));
     }
@@ -306,11 +393,28 @@ impl Open {
     fn new(content: Content) -> Option<Self> {
         let layout = content.layout()?;
         let build_id = content.build_id();
-        Some(Self { content, build_id, layout, table: None, sections: None })
+        let go = content.go_code(&layout);
+        Some(Self { content, build_id, layout, table: None, sections: None, go })
+    }
+
+    /// The unwind sections, read if they are not in memory; then `kept_bytes` grows.
+    fn sections(&mut self, kept_bytes: &mut usize) -> &Sections {
+        self.sections.get_or_insert_with(|| {
+            let sections = self.content.sections(&self.layout);
+            *kept_bytes += sections.bytes();
+            sections
+        })
     }
 }
 
 impl Layout {
+    /// The distance of a mapping's addresses from those of the image.
+    fn bias(&self, mapped: &MappedCode) -> Option<u64> {
+        let segment = self.segment_at(mapped.file_offset)?;
+        let address = segment.address.wrapping_add(mapped.file_offset.wrapping_sub(segment.offset));
+        Some(mapped.range.start.wrapping_sub(address))
+    }
+
     /// The segment of code that a mapping from that place in the file on belongs to.
     fn segment_at(&self, offset: u64) -> Option<&CodeSegment> {
         const PAGE: u64 = 4096;

@@ -10,6 +10,7 @@ use procprof_process::{Pid, Process as LiveProcess};
 use procprof_profile::perf_event::{AddressSpace, FileIdentity, ImageId, MappedCode, MappedFile, Task};
 use procprof_unwind::Space;
 
+use crate::go_stacks::GoStacks;
 use crate::images::Images;
 use crate::membership::Membership;
 
@@ -59,6 +60,7 @@ pub(crate) struct Process {
 pub(crate) struct Unwinding {
     pub(crate) space: Space,
     pub(crate) images: Vec<ImageId>,
+    pub(crate) go: GoStacks,
 }
 
 /// All processes by pid.

@@ -5,9 +5,9 @@ use procprof_profile::format::perf_data::{Code, CodeFiles, Machine, StackEnd};
 use procprof_profile::perf_event::{ImageId, ImageKey, Sample};
 use procprof_unwind::{Architecture, Cache};
 
+use crate::ending::Ending;
 use crate::images::Images;
 use crate::processes::Unwinding;
-use crate::walk::Ending;
 
 /// Most processes whose tables are kept.
 const PROCESSES_MAX: usize = 1024;
@@ -85,6 +85,7 @@ impl Opened {
             self.processes.insert(code.pid, (code.version, unwinding));
         }
         let Some((_, unwinding)) = self.processes.get(&code.pid) else { return Ending::NoRegisters };
-        unwinding.walk(self.architecture, &mut self.images, &self.cache, sample, addresses)
+        let Self { architecture, images, cache, .. } = self;
+        unwinding.walk(*architecture, code.space, images, cache, None, sample, addresses).ending
     }
 }

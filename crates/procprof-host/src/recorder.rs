@@ -44,6 +44,10 @@ const FIRST_PERIOD: usize = 1;
 /// How often the rate is looked at.
 const RATE_WINDOW: Duration = Duration::from_millis(20);
 
+/// Interval of reading buffers while the memory of processes is read: the sooner, the less has changed. A recording of
+/// the whole host, which may run all the time, wakes up no more often for it.
+const READ_INTERVAL: Duration = Duration::from_millis(2);
+
 /// Rounds of looking for threads; each sees those that began during the former one.
 const THREAD_ROUNDS: usize = 16;
 
@@ -389,9 +393,18 @@ impl Recorder {
     /// # Errors
     /// [`Error::System`] if the events can't be waited for.
     pub fn poll(&mut self, timeout: Duration) -> Result<Statistics> {
-        let events: Vec<&Event> = self.rings.iter().map(|(event, _)| event).collect();
-        wait(&events, timeout).map_err(|source| Error::System { what: "wait for samples", source })?;
-        self.read(now());
+        let end = Instant::now() + timeout;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let is_soon = self.target != Target::Host && self.session.memory.is_in_use();
+            let length = if is_soon { left.min(READ_INTERVAL) } else { left };
+            let events: Vec<&Event> = self.rings.iter().map(|(event, _)| event).collect();
+            wait(&events, length).map_err(|source| Error::System { what: "wait for samples", source })?;
+            self.read(now());
+            if length == left {
+                break;
+            }
+        }
         self.session.read_waiting(self.stack_bytes(), now);
         if let Some(programs) = &mut self.programs {
             programs.free_ended();

@@ -3,61 +3,66 @@
 use std::cell::Cell;
 
 use procprof_profile::perf_event::Sample;
-use procprof_unwind::{Architecture, Cache, End, Frame, Lost, Space, Stack, StackCopy, Walker};
+use procprof_unwind::{Architecture, Cache, End, Frame, Space, Stack, StackCopy, Walker};
 
+use crate::ending::{Ending, MAX_FRAMES};
+use crate::go_stacks::{Crossing, GoStacks};
+use crate::images::Images;
 use crate::registers;
 
-/// Most frames of a stack; deeper ones lose those next to the root.
-pub(crate) const MAX_FRAMES: usize = 1024;
-
-/// Frame pointers farther above the stack pointer are other data.
-const MAX_STACK_BYTES: u64 = 1 << 30;
-
-/// The end of a stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// At the thread's first frame.
-    Root,
-    /// The copy of the stack ends before it.
-    Cut,
-    /// At the limit of frames.
-    Deep,
-    /// The caller can't be found.
-    Lost(Lost),
-    /// There are no registers of 64-bit user code.
-    NoRegisters,
+/// A walk by compact rules and the copy of the stack alone.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) ending: Ending,
+    /// The places of addresses that are not behind a call: of interrupted frames.
+    pub(crate) interrupted: Vec<usize>,
+    /// Whether it has gone on from a thread's stack to a goroutine's, or ended where it would have.
+    pub(crate) is_crossed: bool,
 }
 
-/// Adds the code addresses of a sample's user stack to `stack`, leaf first: of callers that of the call.
+/// Adds the code addresses of a sample's user stack to `stack`, leaf first: of callers that of the call. `go` has the
+/// code of Go, its files, and the process, if that can still be read.
 pub(crate) fn walk(
     architecture: Architecture,
     space: &Space,
     cache: &Cache,
+    (go, images, live): (&GoStacks, &mut Images, Option<u32>),
     sample: &Sample<'_>,
     stack: &mut Vec<u64>,
-) -> Ending {
-    let Some(registers) = &sample.registers else { return Ending::NoRegisters };
-    let Some(frame) = registers::frame(architecture, registers) else { return Ending::NoRegisters };
+) -> Walked {
+    let mut interrupted = Vec::new();
+    let found = sample.registers.as_ref().and_then(|found| Some((found, registers::frame(architecture, found)?)));
+    let Some((registers, frame)) = found else {
+        return Walked { ending: Ending::NoRegisters, interrupted, is_crossed: false };
+    };
     // The address of an interrupted frame is that of an instruction, not behind a call.
     let is_exact = Cell::new(true);
     let mut copy = NotingSwitches { copy: StackCopy { start: frame.sp, bytes: sample.stack }, is_exact: &is_exact };
     let register = |number| registers::by_dwarf_number(architecture, registers, number);
     let keep = |address: u64| {
-        stack.push(address.wrapping_sub(u64::from(!is_exact.replace(false))));
+        let is_exact = is_exact.replace(false);
+        if is_exact {
+            interrupted.push(stack.len());
+        }
+        stack.push(address.wrapping_sub(u64::from(!is_exact)));
         stack.len() < MAX_FRAMES
     };
     let mut last = Frame::default();
-    let end = Walker { architecture, space, cache }.walk_noting(frame, register, &mut copy, keep, &mut last);
-    let is_cut = || sample.stack.len() as u64 >= sample.stack_limit;
-    // Of code without tables only its frame pointer tells that the stack goes on.
-    let goes_on = || (sample.stack.len() as u64..MAX_STACK_BYTES).contains(&last.fp.wrapping_sub(frame.sp));
-    match end {
+    let walker = Walker { architecture, space, cache };
+    let end = walker.walk_noting(frame, register, &mut copy, keep, &mut last);
+    let mut crossing = Crossing { go, images, walker, live, sample, first: frame, last };
+    if let Some(ending) = crossing.cross(end, stack) {
+        return Walked { ending, interrupted, is_crossed: true };
+    }
+    let ending = match end {
         End::Root => Ending::Root,
         End::Full => Ending::Deep,
-        End::Lost(Lost::OutsideStack) if is_cut() => Ending::Cut,
-        End::Lost(Lost::NoFramePointer) if is_cut() && goes_on() => Ending::Cut,
-        End::Lost(lost) => Ending::Lost(lost),
-    }
+        End::Lost(lost) => {
+            Ending::without_caller(lost, last.fp, sample.stack.len() as u64, sample.stack_limit, frame.sp)
+        }
+    };
+    let is_crossed = ending == Ending::Root && stack.iter().any(|address| go.is_called_back(*address));
+    Walked { ending, interrupted, is_crossed }
 }
 
 /// A copy of a stack that notes when the walk passes a signal frame.

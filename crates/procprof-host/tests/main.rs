@@ -5,9 +5,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod cuts;
+mod go_stacks;
 mod oracle;
 mod perf_data;
 mod program;
 mod recorded;
 mod shares;
+mod stacks;
 mod waits;

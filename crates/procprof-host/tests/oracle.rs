@@ -13,9 +13,9 @@ use crate::shares::{assert_share, count, functions, named};
 const HZ: u32 = 997;
 /// CPU seconds of a program: some 600 samples.
 const SECONDS: &str = "0.6";
-/// Share of Go's stacks that reach the thread's first frame; where the runtime returns from a signal, or has just
-/// changed the stack, callers can't be found.
-const GO_ROOTED: f64 = 0.95;
+/// Share of Go's stacks that reach the thread's first frame; where the runtime has just changed the stack, callers can't
+/// be found.
+const GO_ROOTED: f64 = 0.97;
 
 /// Records a program that `perf record` runs and records, too.
 fn record_beside_perf(program: &Program, callchains: &str) -> (Recording, Profile) {

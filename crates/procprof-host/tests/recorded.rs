@@ -78,6 +78,42 @@ fn code_with_debug_frames_only_is_unwound() {
     assert!(statistics.to_root as f64 >= 0.99 * statistics.user_stacks as f64, "{statistics:?}");
 }
 
+/// Runs a program from a file in memory under a recorder.
+fn record_in_memory(program: &Path) -> Recording {
+    let memory = rustix::fs::memfd_create("in memory", rustix::fs::MemfdFlags::empty()).unwrap();
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&memory));
+    std::fs::write(&path, std::fs::read(program).unwrap()).unwrap();
+    record_command(Path::new(&path), &["0.6"]).0
+}
+
+#[test]
+fn programs_in_memory_have_names_and_callers() {
+    for id in ["-Wl,--build-id", "-Wl,--build-id=none"] {
+        let program = Program::new("burn.c", &["-O2", "-fno-optimize-sibling-calls", id]);
+        let recording = record_in_memory(&program.path);
+        assert_split(&recording);
+        let statistics = recording.statistics;
+        assert!(statistics.to_root as f64 >= 0.99 * statistics.user_stacks as f64, "{id}: {statistics:?}");
+        let profile = &recording.profile;
+        let mut names = profile.mappings().iter().map(|mapping| profile.string(mapping.filename));
+        assert!(names.any(|name| name == "/memfd:in memory"), "{id}");
+    }
+}
+
+#[test]
+fn programs_without_section_headers_are_unwound() {
+    let program = Program::new("burn.c", &["-O2", "-fno-optimize-sibling-calls"]);
+    let mut bytes = std::fs::read(&program.path).unwrap();
+    // The offset of the section headers in the ELF header, and their number and that of their names.
+    for (place, wrong) in [(0x28, 0_u64), (0x28, u64::MAX)] {
+        bytes[place..place + 8].copy_from_slice(&wrong.to_le_bytes());
+        bytes[0x3c..0x40].fill(if wrong == 0 { 0 } else { 9 });
+        std::fs::write(&program.path, &bytes).unwrap();
+        let statistics = record_command(&program.path, &["0.6"]).0.statistics;
+        assert!(statistics.to_root as f64 >= 0.99 * statistics.user_stacks as f64, "{wrong}: {statistics:?}");
+    }
+}
+
 #[test]
 fn threads_and_children_are_recorded_with_their_names() {
     let program = Program::new("burn.c", &["-O2"]);

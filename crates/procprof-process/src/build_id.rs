@@ -88,7 +88,8 @@ fn none_if_not_elf(result: io::Result<Option<BuildId>>) -> io::Result<Option<Bui
 }
 
 fn is_malformed(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+    // An offset that no file has is an invalid argument to the kernel.
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput)
 }
 
 impl fmt::Display for BuildId {

@@ -62,7 +62,7 @@ mod workers;
 
 pub use code::{CodeSymbol, Machine};
 pub use demangle::demangle;
-pub use elf::{DebugFile, FoundBy, Image, LayoutKey};
+pub use elf::{DebugFile, FoundBy, GoFunction, GoTable, Image, LayoutKey};
 pub use error::{Error, Result};
 pub use index::{Contents, SymbolIndex};
 pub use options::{ImageOptions, IndexFolder, MemoryBudget, SplitUnits};

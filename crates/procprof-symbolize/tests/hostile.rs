@@ -5,7 +5,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection};
 use procprof_profile::{FileOffset, SymbolAddr};
-use procprof_symbolize::{Error, Image, ImageOptions, MemoryBudget, Reason, Resolved, SplitUnits};
+use procprof_symbolize::{Error, GoTable, Image, ImageOptions, MemoryBudget, Reason, Resolved, SplitUnits};
 
 use crate::programs::{Folder, text_addresses};
 
@@ -129,6 +129,10 @@ fn changed_table_of_a_go_program() {
         changed[start as usize + 6 + random.below(66)] = random.next() as u8;
         for _ in 0..2000 {
             changed[start as usize + 80 + random.below(size as usize - 80)] = random.next() as u8;
+        }
+        if let Some(table) = object::File::parse(&*changed).ok().and_then(|object| GoTable::read(&object)) {
+            let sizes: usize = table.functions().map(|function| function.frame_sizes.len()).sum();
+            assert!(sizes <= size as usize);
         }
         exercise(&path, &changed, &addresses, &folder.options());
     }

@@ -33,6 +33,30 @@ impl Architecture {
         }
     }
 
+    pub(crate) const fn stack_pointer(self) -> u64 {
+        match self {
+            Self::X86_64 => 7,
+            Self::Aarch64 => 31,
+        }
+    }
+
+    /// Whether a function leaves a register as it was, by the ABI.
+    pub(crate) const fn is_callee_saved(self, register: u64) -> bool {
+        match self {
+            Self::X86_64 => matches!(register, 3 | 6 | 12..=15),
+            Self::Aarch64 => matches!(register, 19..=29),
+        }
+    }
+
+    /// A return address without the signature that AArch64 may put into its upper bits.
+    #[inline(always)]
+    pub(crate) const fn code_address(self, address: u64) -> u64 {
+        match self {
+            Self::X86_64 => address,
+            Self::Aarch64 => address & 0x0000_ffff_ffff_ffff,
+        }
+    }
+
     pub(crate) const fn return_address(self) -> u64 {
         match self {
             Self::X86_64 => 16,
@@ -41,10 +65,12 @@ impl Architecture {
     }
 
     pub(crate) const fn base(self, register: u64) -> Option<Base> {
-        match (self, register) {
-            (Self::X86_64, 7) | (Self::Aarch64, 31) => Some(Base::Sp),
-            (Self::X86_64, 6) | (Self::Aarch64, 29) => Some(Base::Fp),
-            _ => None,
+        if register == self.stack_pointer() {
+            Some(Base::Sp)
+        } else if register == self.frame_pointer() {
+            Some(Base::Fp)
+        } else {
+            None
         }
     }
 }

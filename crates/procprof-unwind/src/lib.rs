@@ -40,8 +40,11 @@
 
 mod architecture;
 mod cache;
+mod call;
 mod entry;
+mod evaluate;
 mod expression;
+mod full;
 mod instruction;
 mod pointer;
 mod reader;
@@ -57,6 +60,8 @@ mod walk;
 
 pub use architecture::Architecture;
 pub use cache::Cache;
+pub use call::{CALL_BYTES, Call, Epilogue};
+pub use full::{Caller, NoCaller, Registers};
 pub use rule::{Base, Cfa, Packed, Rule, Saved};
 pub use source::{Section, Source, search_table};
 pub use space::{Code, Space};

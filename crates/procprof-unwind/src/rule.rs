@@ -176,6 +176,11 @@ impl Packed {
         Rule::Frame { cfa, fp, ra }
     }
 
+    /// Whether the caller's frame pointer is saved in the frame.
+    pub fn saves_frame_pointer(self) -> bool {
+        matches!(self.rule(), Rule::Frame { fp: Saved::WordsBelowCfa(_), .. })
+    }
+
     #[inline(always)]
     pub(crate) fn kind(self) -> Kind {
         match self.0 & 0xf {

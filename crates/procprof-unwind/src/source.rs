@@ -118,6 +118,14 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The function whose entry is at `offset` of the section, and its CIE.
+    pub(crate) fn entry_at(&self, offset: usize) -> Option<(Fde<'a>, Cie<'a>)> {
+        let Section { bytes, address } = self.eh_frame;
+        let mut body = entry::body(bytes, address, offset)?;
+        let cie = Cie::parse(bytes, address, entry::cie_of(&mut body)??)?;
+        Some((cie.fde(body.reader)?, cie))
+    }
+
     /// Entries by address, from the last one that begins at or before `address` on.
     pub(crate) fn entries_from(&self, address: u64) -> impl Iterator<Item = (u64, usize)> + '_ {
         let (mut low, mut high) = (0, self.functions());
@@ -218,5 +226,7 @@ fn scan(section: Section<'_>) -> Vec<(u64, u32)> {
         entries.extend(cie.and_then(|(_, cie)| cie.fde(body.reader)).map(|fde| (fde.range.start, at)));
     }
     entries.sort_unstable();
+    // Of two entries for a function the first counts.
+    entries.dedup_by_key(|(start, _)| *start);
     entries
 }

@@ -60,9 +60,6 @@ pub enum Lost {
     NotCode,
 }
 
-/// Return addresses without the signature that AArch64 may put into their upper bits.
-const AARCH64_ADDRESS: u64 = 0x0000_ffff_ffff_ffff;
-
 /// The offsets of registers from the stack pointer of a signal frame of Linux: `rt_sigframe` of x86-64 after the return
 /// address was popped.
 mod x86_64_signal {
@@ -72,11 +69,12 @@ mod x86_64_signal {
 }
 
 /// The same on AArch64: 128 bytes `siginfo`, 176 to the machine context, 8 to its registers.
-mod aarch64_signal {
-    pub(super) const FP: u64 = 312 + 8 * 29;
-    pub(super) const LR: u64 = 312 + 8 * 30;
-    pub(super) const SP: u64 = 312 + 8 * 31;
-    pub(super) const PC: u64 = 312 + 8 * 32;
+pub(crate) mod aarch64_signal {
+    pub(crate) const FIRST: u64 = 312;
+    pub(super) const FP: u64 = FIRST + 8 * 29;
+    pub(super) const LR: u64 = FIRST + 8 * 30;
+    pub(super) const SP: u64 = FIRST + 8 * 31;
+    pub(crate) const PC: u64 = FIRST + 8 * 32;
 }
 
 /// Steps from a frame, whose rule is `rule`, to its caller.
@@ -184,7 +182,8 @@ fn interrupted(architecture: Architecture, sp: u64, read: &impl Fn(u64) -> Optio
 }
 
 /// Follows the frame pointer of code whose rules are not known, if it looks like one. By the ABIs it is zero in a
-/// thread's first frame; but in an interrupted one it may be any function's that uses it for data.
+/// thread's first frame; but in an interrupted one it may be any function's that uses it for data. A return address of
+/// zero is no root here: it is what a frame pointer that is none finds in memory that nothing has written.
 #[inline]
 fn guessed(architecture: Architecture, frame: &Frame, read: &impl Fn(u64) -> Option<u64>, otherwise: Lost) -> Step {
     if frame.fp < frame.sp || !frame.fp.is_multiple_of(8) {
@@ -192,7 +191,7 @@ fn guessed(architecture: Architecture, frame: &Frame, read: &impl Fn(u64) -> Opt
         return if is_first { Step::Root } else { Step::Lost(otherwise) };
     }
     match by_frame_pointer(architecture, frame, read) {
-        Err(_) => Step::Lost(otherwise),
+        Err(_) | Ok(Step::Root) => Step::Lost(otherwise),
         Ok(step) => step,
     }
 }
@@ -247,10 +246,7 @@ fn to_caller(
 
 #[inline(always)]
 fn caller(architecture: Architecture, pc: u64, sp: u64, fp: u64) -> Step {
-    let pc = match architecture {
-        Architecture::X86_64 => pc,
-        Architecture::Aarch64 => pc & AARCH64_ADDRESS,
-    };
+    let pc = architecture.code_address(pc);
     if pc == 0 { Step::Root } else { Step::Caller(Frame { pc, sp, fp, lr: 0, is_return: true }) }
 }
 

@@ -49,7 +49,8 @@ impl Walker<'_> {
         self.walk_noting(interrupted, register, stack, keep, &mut Frame::default())
     }
 
-    /// As [`Walker::walk`]; if it fails, `last` is the frame whose caller can't be found.
+    /// As [`Walker::walk`]; `last` is the last frame, whose caller can't be found if the walk fails. It was not kept if
+    /// it is in no code, or interrupted by a signal on a stack that can't be read.
     #[inline]
     pub fn walk_noting(
         &self,
@@ -80,6 +81,7 @@ impl Walker<'_> {
                 if !frame.is_return {
                     signals += 1;
                     if signals > MAX_SIGNALS || !stack.switch(frame.sp) {
+                        *last = frame;
                         return End::Lost(Lost::OutsideStack);
                     }
                 }

@@ -14,6 +14,9 @@ pub(crate) struct Mapped {
     /// Each module's file and where it is; in the same order as the code.
     pub(crate) files: Vec<(PathBuf, Range<u64>)>,
     pub(crate) code: Vec<Code>,
+    /// Not used by the benchmark.
+    #[allow(dead_code)]
+    pub(crate) modules: Vec<Module>,
     pub(crate) framehop: UnwinderX86_64<Vec<u8>>,
 }
 
@@ -22,7 +25,7 @@ impl Mapped {
     /// from the process by `copy`.
     pub(crate) fn read(maps: &str, copy: impl Fn(Range<u64>) -> Vec<u8>) -> Self {
         let files: Vec<(PathBuf, Range<u64>)> = ranges(maps).into_iter().collect();
-        let (mut code, mut framehop) = (Vec::new(), UnwinderX86_64::new());
+        let (mut code, mut modules, mut framehop) = (Vec::new(), Vec::new(), UnwinderX86_64::new());
         for (path, range) in &files {
             let module = if path.starts_with("/") { Module::read(path) } else { Module::parse(&copy(range.clone())) };
             let bias = range.start - module.span.start / 4096 * 4096;
@@ -34,8 +37,9 @@ impl Mapped {
                 sections(&module, range.start - bias),
             ));
             code.push(Code { range: range.clone(), bias, table: Some(table) });
+            modules.push(module);
         }
-        Self { files, code, framehop }
+        Self { files, code, modules, framehop }
     }
 }
 

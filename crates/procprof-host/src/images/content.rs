@@ -1,5 +1,5 @@
-//! The parts of an ELF file that unwinding needs: where its code is loaded, and its `.eh_frame` and `.debug_frame`
-//! sections.
+//! The parts of an ELF file that unwinding needs: where its code is loaded, its `.eh_frame` and `.debug_frame`
+//! sections, and Go's own table.
 //!
 //! Files are read, never mapped: a file that is cut short while it is mapped would end the reader by a signal.
 
@@ -11,12 +11,16 @@ use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection, ReadCache, ReadRef};
 use procprof_process::{BuildId, Process};
+use procprof_symbolize::GoTable;
 use procprof_unwind::{Architecture, MAX_CODE_BYTES, Section, Source, search_table};
 
 use super::debug_frame;
+use super::go_frames::{self, GoCode};
 
 /// Largest section that is read, in bytes.
 const SECTION_BYTES_MAX: u64 = 512 << 20;
+/// Bytes of an `.eh_frame_hdr` before its table.
+const EH_FRAME_HDR_START: u64 = 32;
 /// Largest vdso, in bytes.
 const VDSO_BYTES_MAX: u64 = 1 << 20;
 
@@ -35,6 +39,7 @@ pub(super) struct Layout {
     eh_frame: Part,
     eh_frame_hdr: Part,
     has_debug_frame: bool,
+    has_go_table: bool,
 }
 
 /// A loaded segment with code.
@@ -112,18 +117,69 @@ impl Content {
             eh_frame_hdr: self.read(layout.eh_frame_hdr),
             eh_frame_hdr_address: layout.eh_frame_hdr.address,
         };
+        // Of two entries for a function the first counts.
+        if let Some(entries) = self.go_frames(layout) {
+            sections.add(entries);
+        }
         if layout.has_debug_frame {
             let entries = match self {
                 Self::File(file) => debug_frame_of(&ReadCache::new(file)),
                 Self::Memory(bytes) => debug_frame_of(&**bytes),
             };
-            // The search table knows nothing of them. Distances and absolute addresses stay true at another place.
-            sections.eh_frame.truncate(debug_frame::entries_end(&sections.eh_frame));
-            sections.eh_frame.extend(debug_frame::as_eh_frame(entries.unwrap_or_default()));
-            sections.eh_frame_hdr.clear();
+            sections.add(debug_frame::as_eh_frame(entries.unwrap_or_default()));
         }
         sections.index();
         sections
+    }
+
+    /// Reads up to so many bytes at a place in the image; their number.
+    pub(super) fn read_at(&self, offset: u64, into: &mut [u8]) -> Option<usize> {
+        match self {
+            Self::File(file) => file.read_at(into, offset).ok(),
+            Self::Memory(bytes) => {
+                let rest = bytes.get(usize::try_from(offset).ok()?..)?;
+                let length = rest.len().min(into.len());
+                into.get_mut(..length)?.copy_from_slice(rest.get(..length)?);
+                Some(length)
+            }
+        }
+    }
+
+    /// The code of Go; `None` if there is none of this machine whose table can be read.
+    pub(super) fn go_code(&self, layout: &Layout) -> Option<GoCode> {
+        self.with_go_table(layout, GoCode::new)
+    }
+
+    /// The bytes of code at an address.
+    pub(super) fn code_bytes<const BYTES: usize>(&self, layout: &Layout, address: u64) -> Option<[u8; BYTES]> {
+        let addresses = address..address.checked_add(BYTES as u64)?;
+        let part = layout.code.iter().find_map(|segment| segment.part(&addresses))?;
+        let mut bytes = [0; BYTES];
+        self.file()?.read_exact_at(&mut bytes, part.offset).ok()?;
+        Some(bytes)
+    }
+
+    /// The entries of Go's code.
+    fn go_frames(&self, layout: &Layout) -> Option<Vec<u8>> {
+        self.with_go_table(layout, |table| {
+            let text = table.text();
+            let code = layout.code.iter().find_map(|segment| segment.part(&text)).map(|part| self.read(part));
+            go_frames::as_eh_frame(table, &code.unwrap_or_default())
+        })
+    }
+
+    fn with_go_table<T>(&self, layout: &Layout, with: impl FnOnce(&GoTable<'_>) -> T) -> Option<T> {
+        if !layout.has_go_table {
+            return None;
+        }
+        match self {
+            Self::File(file) => {
+                let data = ReadCache::new(file);
+                let object = object::File::parse(&data).ok()?;
+                GoTable::read(&object).map(|table| with(&table))
+            }
+            Self::Memory(_) => None,
+        }
     }
 
     fn read(&self, part: Part) -> Vec<u8> {
@@ -165,13 +221,21 @@ impl Layout {
                 _ => {}
             }
         }
-        let sections = header.sections(endian, data).ok()?;
+        // Without section headers, or where they lie, program headers have the place.
+        let sections = header.sections(endian, data).unwrap_or_default();
         if let Some((_, section)) = sections.section_by_name(endian, b".eh_frame")
             && let Some((offset, size)) = section.file_range(endian)
         {
             layout.eh_frame = Part { offset, address: section.sh_addr(endian), size };
+        } else {
+            layout.eh_frame = eh_frame_by_header(&layout.eh_frame_hdr, header, data).unwrap_or_default();
         }
         layout.has_debug_frame = sections.section_by_name(endian, b".debug_frame").is_some();
+        // On other machines the entries of Go's code are not known.
+        layout.has_go_table = layout.architecture == Some(Architecture::X86_64)
+            && [&b".gopclntab"[..], b".go.buildinfo"]
+                .iter()
+                .any(|name| sections.section_by_name(endian, name).is_some());
         Some(layout)
     }
 
@@ -179,9 +243,25 @@ impl Layout {
     pub(super) fn code_range(&self) -> Option<Range<u64>> {
         let start = self.code.iter().map(|segment| segment.address).min()?;
         let end = self.code.iter().map(|segment| segment.address.saturating_add(segment.size)).max()?;
-        let has_rules = self.eh_frame.size > 0 || self.has_debug_frame;
+        let has_rules = self.eh_frame.size > 0 || self.has_debug_frame || self.has_go_table;
         (start < end && end - start <= MAX_CODE_BYTES && has_rules).then_some(start..end)
     }
+}
+
+/// The `.eh_frame` that an `.eh_frame_hdr` names: up to the end of its segment, as its own end is not known.
+fn eh_frame_by_header<'data>(
+    eh_frame_hdr: &Part,
+    header: &FileHeader64<LittleEndian>,
+    data: impl ReadRef<'data>,
+) -> Option<Part> {
+    let bytes = data.read_bytes_at(eh_frame_hdr.offset, eh_frame_hdr.size.min(EH_FRAME_HDR_START)).ok()?;
+    let address = Section { bytes, address: eh_frame_hdr.address }.eh_frame_address()?;
+    header.program_headers(LittleEndian, data).ok()?.iter().find_map(|segment| {
+        let (offset, size) = segment.file_range(LittleEndian);
+        let distance = address.checked_sub(segment.p_vaddr(LittleEndian)).filter(|distance| *distance < size)?;
+        let is_loaded = segment.p_type(LittleEndian) == elf::PT_LOAD;
+        is_loaded.then_some(Part { offset: offset.checked_add(distance)?, address, size: size - distance })
+    })
 }
 
 /// The `.debug_frame` section, decompressed.
@@ -195,7 +275,25 @@ fn debug_frame_of<'data>(data: impl ReadRef<'data>) -> Option<Vec<u8>> {
     section.uncompressed_data().ok().map(std::borrow::Cow::into_owned)
 }
 
+impl CodeSegment {
+    /// The part of the file with these addresses, if they are all in the segment.
+    fn part(&self, addresses: &Range<u64>) -> Option<Part> {
+        let into = addresses.start.checked_sub(self.address)?;
+        let size = addresses.end.checked_sub(addresses.start)?;
+        let is_inside = into.checked_add(size)? <= self.size;
+        is_inside.then_some(Part { offset: self.offset + into, address: addresses.start, size })
+    }
+}
+
 impl Sections {
+    /// Adds entries. The search table knows nothing of them; distances and absolute addresses stay true at another
+    /// place.
+    fn add(&mut self, entries: Vec<u8>) {
+        self.eh_frame.truncate(debug_frame::entries_end(&self.eh_frame));
+        self.eh_frame.extend(entries);
+        self.eh_frame_hdr.clear();
+    }
+
     pub(super) fn source(&self, architecture: Architecture) -> Source<'_> {
         Source::new(
             architecture,

@@ -118,8 +118,9 @@ impl Sampling {
         attributes.set_exclude_hv(1);
         attributes.set_exclude_idle(1);
         attributes.set_exclude_kernel(u64::from(!self.kernel));
-        // Callers in user code are found by our own tables; the kernel would follow frame pointers that are none.
-        attributes.set_exclude_callchain_user(1);
+        // Callers in user code are found by our own tables; what the kernel finds by frame pointers counts where Go
+        // changes the stack.
+        attributes.set_exclude_callchain_user(0);
         attributes.set_exclude_callchain_kernel(u64::from(!self.kernel));
         attributes.set_sample_id_all(1);
         let tells_tasks = u64::from(self.tells_tasks);

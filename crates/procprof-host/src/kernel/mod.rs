@@ -1,11 +1,13 @@
-//! The edge to the kernel: opening perf events and reading their ring buffers; BPF maps and programs.
+//! The edge to the kernel: opening perf events and reading their ring buffers; BPF maps and programs; memory of processes.
 
 mod bpf;
 mod event;
+mod memory;
 mod ring;
 
 pub(crate) use bpf::{Attached, EventMap, Rejected, SharedValue, attach};
 pub(crate) use event::{Event, Sampling, Subject, Trigger};
+pub(crate) use memory::read_memory;
 pub(crate) use ring::Ring;
 
 use std::io;

@@ -25,10 +25,23 @@ impl ImageKey {
         let path = without_deleted(path);
         match identity {
             _ if path.as_os_str() == "[vdso]" => Self::Vdso,
+            // A program may keep what it generates in such a file; only an image has a build id.
+            FileIdentity::BuildId(id) if is_memory_file(path) => Self::BuildId(id.into(), path.into()),
             _ if !is_file(path) => Self::Anonymous(pid),
             FileIdentity::BuildId(id) => Self::BuildId(id.into(), path.into()),
             FileIdentity::Inode { device, inode } if inode != 0 => Self::Inode(device, inode, path.into()),
             _ => Self::Path(path.into()),
+        }
+    }
+
+    /// The key of a file in memory, such as `/memfd:x`, that is known to be an image; `None` for all other mappings.
+    pub fn memory_file(identity: FileIdentity<'_>, path: &Path) -> Option<Self> {
+        let path = without_deleted(path);
+        match identity {
+            FileIdentity::Inode { device, inode } if inode != 0 && is_memory_file(path) => {
+                Some(Self::Inode(device, inode, path.into()))
+            }
+            _ => None,
         }
     }
 
@@ -45,6 +58,11 @@ impl ImageKey {
 /// The path of a file without the kernel's mark of those that are unlinked.
 fn without_deleted(path: &Path) -> &Path {
     path.to_str().and_then(|text| text.strip_suffix(" (deleted)")).map_or(path, Path::new)
+}
+
+/// Whether a mapping's name is that of a file in memory, which may have a program's image or code that one generates.
+fn is_memory_file(path: &Path) -> bool {
+    path.starts_with("/dev/shm") || path.to_str().is_some_and(|text| text.starts_with("/memfd:"))
 }
 
 /// Whether a mapping's name is that of a file with code.

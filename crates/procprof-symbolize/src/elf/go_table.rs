@@ -20,8 +20,11 @@
 //! Lines are those of the innermost inlined function, and the function is the outermost: inlined calls are in another
 //! table, whose place only the symbols contain. `go tool addr2line` prints the same.
 
+mod functions;
+
 use object::{File, Object, ObjectSection, ReadRef, RelocationTarget};
 
+pub use self::functions::GoFunction;
 use crate::Frame;
 
 /// Most entries of one table of values that are read.
@@ -31,8 +34,9 @@ const VALUES_MAX: usize = 1 << 20;
 const TEXT_START: u64 = 2;
 const MODULE_TEXT_START: u64 = 22;
 
-/// A table with the places of its parts.
-pub(crate) struct GoTable<'a> {
+/// Go's own table of functions and lines, with the places of its parts.
+#[derive(Debug)]
+pub struct GoTable<'a> {
     bytes: &'a [u8],
     big_endian: bool,
     version: Version,
@@ -56,7 +60,7 @@ enum Version {
 
 impl<'a> GoTable<'a> {
     /// The table of a file; `None` if there is none that can be read.
-    pub(crate) fn read<R: ReadRef<'a>>(object: &File<'a, R>) -> Option<Self> {
+    pub fn read<R: ReadRef<'a>>(object: &File<'a, R>) -> Option<Self> {
         let big_endian = !object.is_little_endian();
         let section = [".gopclntab", ".data.rel.ro.gopclntab"].iter().find_map(|name| object.section_by_name(name));
         let (mut table, address) = match section {

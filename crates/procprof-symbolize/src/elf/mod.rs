@@ -16,7 +16,7 @@ pub(crate) mod symbols;
 
 pub use self::debug_file::{DebugFile, FoundBy};
 pub(crate) use self::file_bytes::FileBytes;
-pub(crate) use self::go_table::GoTable;
+pub use self::go_table::{GoFunction, GoTable};
 pub(crate) use self::header::parse_elf;
 pub use self::image::Image;
 pub(crate) use self::image_cache::ImageCache;

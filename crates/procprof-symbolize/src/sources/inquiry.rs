@@ -86,7 +86,7 @@ pub(crate) enum Memory {
 
 impl Memory {
     /// The kind of memory of a location.
-    fn from_location(profile: &Profile, location: &Location) -> Self {
+    fn from_location(profile: &Profile, location: &Location, sources: &Sources<'_>) -> Self {
         const VSYSCALL: std::ops::Range<u64> = 0xffff_ffff_ff60_0000..0xffff_ffff_ff60_1000;
         /// The upper half of the address space is the kernel's.
         const KERNEL_START: u64 = 1 << 63;
@@ -97,12 +97,18 @@ impl Memory {
                 _ => Self::NoMapping,
             };
         };
-        let filename = profile.string(profile.mapping(id).filename);
+        let mapping = profile.mapping(id);
+        let filename = profile.string(mapping.filename);
+        // A file in memory may be an image.
+        let is_image = || {
+            let is_proven = || sources.proven_files.iter().any(|proven| proven.path.as_os_str() == filename);
+            filename.starts_with("/memfd:") && (!profile.string(mapping.build_id).is_empty() || is_proven())
+        };
         match filename {
             "[vdso]" | "linux-vdso.so.1" | "linux-gate.so.1" => Self::Vdso,
             "[vsyscall]" => Self::Vsyscall,
             _ if filename.starts_with("[kernel") || filename.starts_with("[guest.kernel") => Self::Kernel,
-            _ if is_anonymous(filename) => Self::Anonymous,
+            _ if is_anonymous(filename) && !is_image() => Self::Anonymous,
             _ => Self::File,
         }
     }
@@ -136,7 +142,7 @@ impl<'p> Inquiries<'p> {
             if !profile.lines(id).is_empty() {
                 continue;
             }
-            let memory = Memory::from_location(profile, location);
+            let memory = Memory::from_location(profile, location, sources);
             let mapping = location.mapping.map(|id| profile.mapping(id));
             let key = (memory, mapping.map(|mapping| (mapping.filename, mapping.build_id)));
             let number = *numbers.entry(key).or_insert_with(|| {

@@ -90,6 +90,8 @@ fn walks_that_lead_nowhere_are_reported() {
     );
     check(X86_64, at, frame_rule(Cfa::Offset(Base::Sp, 16), below(2), below(1)), &[0, 0, 0], Step::Root);
     check(X86_64, Frame { fp: 0, is_return: true, ..at }, Packed::UNKNOWN, &words, Step::Root);
+    // A frame pointer that points to memory of zeros is none.
+    check(X86_64, Frame { is_return: true, ..at }, Packed::UNKNOWN, &[0, 0, 0], lost(Lost::NoFramePointer));
     for (rule, fp, expected) in [
         (Packed::UNKNOWN, at.fp, caller_of(0x2000, START + 24, START + 100)),
         (Packed::PENDING, at.fp, caller_of(0x2000, START + 24, START + 100)),
