@@ -1,6 +1,11 @@
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.locks.ReentrantLock;
 
-/** Works for some seconds: sorts, allocates, and waits for a monitor and a lock, in threads with names. */
+/**
+ * Works for some seconds, in threads with names: sorts, allocates, and waits for a monitor, a lock, and a worker of a
+ * pool, which is idle between tasks.
+ */
 public class Work {
     static final Object MONITOR = new Object();
     static final ReentrantLock LOCK = new ReentrantLock();
@@ -31,6 +36,15 @@ public class Work {
         }
     }
 
+    static void waitForWorker(ExecutorService pool) {
+        try {
+            pool.submit(() -> nap(2)).get();
+        } catch (Exception ended) {
+            throw new IllegalStateException(ended);
+        }
+        nap(2);
+    }
+
     static void nap(long millis) {
         try {
             Thread.sleep(millis);
@@ -50,6 +64,12 @@ public class Work {
         start("allocator", () -> { for (int i = 0; i < 100; i++) allocate(); nap(1); });
         for (String name : new String[] {"monitor-1", "monitor-2"}) start(name, Work::holdMonitor);
         for (String name : new String[] {"lock-1", "lock-2"}) start(name, Work::holdLock);
+        ExecutorService pool = Executors.newFixedThreadPool(1, task -> {
+            Thread worker = new Thread(task, "worker");
+            worker.setDaemon(true);
+            return worker;
+        });
+        start("client", () -> waitForWorker(pool));
         nap(1000L * Long.parseLong(arguments[0]));
     }
 }

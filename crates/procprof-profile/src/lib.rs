@@ -43,6 +43,7 @@ mod profile_id;
 mod profile_type;
 mod string_table;
 mod text;
+pub mod waits;
 
 pub use adjust::Grammar;
 pub use builder::ProfileBuilder;

@@ -4,10 +4,10 @@ use foldhash::HashMap;
 
 use super::NAME;
 use super::profiles::{EventRow, NO_THREAD, Sample};
-use super::recording::{Measure, NO_CLASS, Recording};
+use super::recording::{Key, Measure, NO_CLASS, Recording};
 use crate::{
     Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Meta, Nanos, Profile, ProfileBuilder,
-    Result, StringId,
+    Result, StringId, waits,
 };
 
 /// The frame of a sample without a stack.
@@ -51,17 +51,20 @@ impl<'r> Builder<'r> {
             stack.push(self.builder.frame(NO_STACK));
         }
         let values = sample.values.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
-        self.set_labels(sample.key.thread);
+        self.set_labels(&sample.key);
         self.builder.sample(&stack, &values[..width], &self.labels);
         self.stack = stack;
     }
 
-    fn set_labels(&mut self, thread: u32) {
+    fn set_labels(&mut self, key: &Key) {
         self.labels.clear();
-        if thread == NO_THREAD {
+        if let Some(wait) = key.wait {
+            self.labels.push(self.builder.text_label(waits::LABEL, wait.name()));
+        }
+        if key.thread == NO_THREAD {
             return;
         }
-        let thread = self.recording.threads.all[thread as usize];
+        let thread = self.recording.threads.all[key.thread as usize];
         let name = self.recording.strings.get(thread.name).unwrap_or_default();
         if !name.is_empty() {
             let label = self.builder.text_label("thread", name);
@@ -165,7 +168,8 @@ fn means(measure: Measure, is_async_profiler: bool) -> &'static str {
         Measure::Wall => "time of threads, running or not",
         Measure::AllocationSample | Measure::AllocationBuffer => "bytes allocated, estimated from samples",
         Measure::LiveObject => "sampled objects that were still alive; not scaled to all objects",
-        Measure::Lock => "time that threads waited for locks of Java",
+        Measure::Lock if is_async_profiler => "time that threads waited for locks of Java",
+        Measure::Lock => "time that threads waited, by the label wait: for locks, idle for work, or for something else",
         Measure::NativeLock => "time that threads waited for locks of native code",
         Measure::NativeMemory => "memory from malloc, as sampled; in use is what nothing has freed",
         Measure::NativeMethod => "samples of threads that are in native methods, running or waiting",

@@ -85,7 +85,9 @@ impl Counts {
         let key = (values[STACK], values[THREAD], values[CLASS]);
         let (count, value) = match event.kind {
             Kind::Execution | Kind::NativeMethod => (1, 0),
-            Kind::CpuTime | Kind::LiveObject | Kind::Lock | Kind::NativeLock | Kind::MethodTrace => (1, values[VALUE]),
+            Kind::CpuTime | Kind::LiveObject | Kind::Monitor | Kind::Park | Kind::NativeLock | Kind::MethodTrace => {
+                (1, values[VALUE])
+            }
             Kind::AllocationSample => {
                 if let Some(allocations) = &mut self.allocations {
                     allocations.add(key, values[OTHER], values[VALUE]);

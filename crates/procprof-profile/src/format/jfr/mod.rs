@@ -17,6 +17,9 @@
 //! | `native` | `jdk.NativeMethodSample` | samples/count, wall/nanoseconds |
 //! | `trace` | `jdk.MethodTrace` | calls/count, wall/nanoseconds |
 //!
+//! Each wait of `lock` has the label `wait` ([`crate::waits`]): a monitor is a `lock`; a park is one by the class parked
+//! on, `idle` by its frames, or a `wait` for something else (`waits`).
+//!
 //! The leaf of an allocation is the allocated class, that of a wait the class of the lock, as in async-profiler's own
 //! output; that of a trace is the method. Events without a stack are counted in the frame `[no stack]`. Samples of an
 //! async-profiler are of CPU time or of the wall clock as its setting `event` says; states of threads tell them apart
@@ -42,6 +45,7 @@ mod resolve;
 mod schema;
 mod settings;
 mod text;
+mod waits;
 
 use self::chunk::Chunk;
 use self::constants::Constants;

@@ -130,7 +130,7 @@ fn build(recording: &Recording, row: &EventRow, room: &mut Room, warnings: &mut 
 }
 
 /// Bytes of a sample besides its stack: values, labels, ends, and a copy of it while they are made.
-const SAMPLE: usize = 4 * 8 + 2 * size_of::<Label>() + 2 * 4 + size_of::<Sample>();
+const SAMPLE: usize = 4 * 8 + 3 * size_of::<Label>() + 2 * 4 + size_of::<Sample>();
 
 /// A sample with up to four values.
 #[derive(Clone, Copy)]
@@ -155,7 +155,7 @@ fn samples(recording: &Recording, measure: Measure) -> Vec<Sample> {
 }
 
 fn without_threads(mut samples: Vec<Sample>) -> Vec<Sample> {
-    samples.sort_by_key(|sample| (sample.key.stack, sample.key.class));
+    samples.sort_by_key(|sample| (sample.key.stack, sample.key.class, sample.key.wait));
     for sample in &mut samples {
         sample.key.thread = NO_THREAD;
     }

@@ -6,6 +6,7 @@ use foldhash::HashMap;
 
 use super::NAME;
 use super::history::History;
+use crate::waits::Wait;
 use crate::{Error, Result, StringId, StringIndex, StringTable};
 
 /// Bytes of names that are made, in times the input: each method's has its class's name in it, so that a file of one
@@ -55,6 +56,8 @@ pub(super) struct Key {
     pub(super) thread: u32,
     /// [`NO_CLASS`] for none.
     pub(super) class: u32,
+    /// The kind of wait of a [`Measure::Lock`].
+    pub(super) wait: Option<Wait>,
 }
 
 pub(super) const NO_CLASS: u32 = u32::MAX;

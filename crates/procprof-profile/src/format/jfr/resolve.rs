@@ -12,7 +12,8 @@ use super::plan::SLOTS;
 use super::recording::{Frame, Key, Measure, NO_CLASS, Recording, Thread};
 use super::schema::{Kind, Pool, Schema};
 use super::settings::Settings;
-use super::{Limits, NAME};
+use super::{Limits, NAME, waits};
+use crate::waits::Wait;
 use crate::{Error, Result, StringId};
 
 const UNKNOWN: &str = "[unknown]";
@@ -101,7 +102,8 @@ impl Resolver<'_, '_> {
                 };
                 let (measure, value) = self.meaning(event.kind, key.2, count, value, nanos)?;
                 let top = self.top_frame(event.kind, key.2)?;
-                let place = self.sample(measure, key, top, [count, value])?;
+                let wait = self.wait(event.kind, key)?;
+                let place = self.sample(measure, key, (top, wait), [count, value])?;
                 match event.kind {
                     Kind::Malloc => drop(mallocs.insert(key, place)),
                     Kind::AllocationSample if allocations.as_ref().is_some_and(|all| all.begins(key)) => {
@@ -133,7 +135,7 @@ impl Resolver<'_, '_> {
             Kind::AllocationSample => (Measure::AllocationSample, value),
             Kind::AllocationBuffer => (Measure::AllocationBuffer, value),
             Kind::LiveObject => (Measure::LiveObject, value),
-            Kind::Lock => (Measure::Lock, nanos),
+            Kind::Monitor | Kind::Park => (Measure::Lock, nanos),
             Kind::MethodTrace => (Measure::MethodTrace, nanos),
             Kind::NativeLock => (Measure::NativeLock, nanos),
             Kind::Malloc | Kind::Free | Kind::Allocated | Kind::Name | Kind::Setting | Kind::Jvm | Kind::Lost => {
@@ -166,12 +168,31 @@ impl Resolver<'_, '_> {
         }
     }
 
+    /// The kind of wait of a contended monitor or a parked thread.
+    fn wait(&mut self, kind: Kind, (stack, _, class): counts::Key) -> Result<Option<Wait>> {
+        match kind {
+            Kind::Monitor => return Ok(Some(Wait::Lock)),
+            Kind::Park => {}
+            _ => return Ok(None),
+        }
+        let class = self.class(class)?;
+        // async-profiler records no park but of locks, and does not write their classes.
+        if self.schema.is_async_profiler && class == StringId(0) {
+            return Ok(Some(Wait::Lock));
+        }
+        let place = self.stack(stack)?.place;
+        let recording = &*self.recording;
+        let name = |frame: &u32| recording.strings.get(recording.frames.all[*frame as usize].name).unwrap_or_default();
+        let class = recording.strings.get(class).unwrap_or_default();
+        Ok(Some(waits::of_park(class, recording.stacks.get(place).iter().map(name))))
+    }
+
     /// Adds to a sample; its position among the measure's.
     fn sample(
         &mut self,
         measure: Measure,
         (stack, thread, _): counts::Key,
-        class: u32,
+        (class, wait): (u32, Option<Wait>),
         values: [u64; 2],
     ) -> Result<u32> {
         let stack = self.stack(stack)?;
@@ -183,7 +204,7 @@ impl Resolver<'_, '_> {
         if stack.is_cut {
             samples.cut = samples.cut.saturating_add(values[0]);
         }
-        Ok(self.recording.add(measure, Key { stack: stack.place, thread, class }, values))
+        Ok(self.recording.add(measure, Key { stack: stack.place, thread, class, wait }, values))
     }
 
     fn get(&self, pool: Pool, number: u64) -> Option<[u64; SLOTS]> {

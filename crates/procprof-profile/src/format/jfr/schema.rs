@@ -18,7 +18,10 @@ pub(super) enum Kind {
     /// A new thread-local buffer, or an object outside one.
     AllocationBuffer,
     LiveObject,
-    Lock,
+    /// A contended entry into a monitor.
+    Monitor,
+    /// A parked thread: a wait for a lock, for work, or for something else.
+    Park,
     NativeLock,
     /// A call of a method that is traced.
     MethodTrace,
@@ -81,8 +84,8 @@ const EVENTS: &[EventRow] = &[
         Kind::LiveObject,
         ["eventThread", "stackTrace", "objectClass", "allocationSize", NONE, NONE],
     ),
-    row("jdk.JavaMonitorEnter", Kind::Lock, ["eventThread", "stackTrace", "monitorClass", "duration", NONE, NONE]),
-    row("jdk.ThreadPark", Kind::Lock, ["eventThread", "stackTrace", "parkedClass", "duration", NONE, NONE]),
+    row("jdk.JavaMonitorEnter", Kind::Monitor, ["eventThread", "stackTrace", "monitorClass", "duration", NONE, NONE]),
+    row("jdk.ThreadPark", Kind::Park, ["eventThread", "stackTrace", "parkedClass", "duration", NONE, NONE]),
     row("profiler.NativeLock", Kind::NativeLock, ["eventThread", "stackTrace", NONE, "duration", NONE, NONE]),
     row("jdk.MethodTrace", Kind::MethodTrace, ["eventThread", "stackTrace", "method", "duration", NONE, NONE]),
     row("profiler.Malloc", Kind::Malloc, ["eventThread", "stackTrace", NONE, "size", NONE, "address"]),

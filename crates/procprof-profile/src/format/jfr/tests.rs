@@ -261,8 +261,8 @@ fn a_recording_is_a_profile_for_each_kind_of_event() {
     ];
     let alloc = ["java.lang.String[]:0@[jvm] App.main:301@[jvm] [1, 4096] thread=worker tid=41"];
     let lock = [
-        "[no stack]:0@ [1, 25000000] thread=os tid=42",
-        "App.run:7@[jvm] App.main:300@[jvm] [1, 25000000] thread=os tid=42",
+        "[no stack]:0@ [1, 25000000] wait=wait thread=os tid=42",
+        "App.run:7@[jvm] App.main:300@[jvm] [1, 25000000] wait=wait thread=os tid=42",
     ];
     let expected = [("cpu", &cpu[..]), ("alloc", &alloc[..]), ("lock", &lock[..])];
     let expected = expected
@@ -332,6 +332,46 @@ fn traced_methods_are_called_by_their_stacks() {
     let events_in_stack = [event(&numbers(&[METHOD_TRACE, 1, 25, 2, 1]))];
     let expected = ["App.run:7@[jvm] App.main:300@[jvm] [1, 25000000] thread=os tid=42".to_owned()];
     assert_eq!(events(&chunk_of(vec![in_stack], &events_in_stack)), [("trace".to_owned(), expected.to_vec())]);
+}
+
+const MONITOR: u64 = 108;
+const PARK_ON: u64 = 109;
+
+#[test]
+fn monitors_are_locks_and_parks_of_async_profiler_too() {
+    let fields = |class_field: &str| {
+        let all = [field("startTime", LONG), field("duration", LONG), constant("eventThread", THREAD)];
+        all.into_iter().chain([constant("stackTrace", STACK), constant(class_field, CLASS)]).collect::<Vec<_>>()
+    };
+    let of_jdk = || {
+        let without_park = classes().into_iter().filter(|class| class.1[1].1 != "jdk.ThreadPark");
+        let mut all: Vec<_> = without_park.collect();
+        all.push(class(MONITOR, "jdk.JavaMonitorEnter", fields("monitorClass")));
+        all.push(class(PARK_ON, "jdk.ThreadPark", fields("parkedClass")));
+        all
+    };
+    let of_async_profiler = || {
+        let mut all = of_jdk();
+        all.push(class(107, "profiler.Log", vec![field("startTime", LONG)]));
+        all
+    };
+    // The monitor of an `App`, and parks on an `App` and on nothing.
+    let waits = [(MONITOR, 1), (PARK_ON, 1), (PARK_ON, 0)];
+    let events_of = |classes: Vec<Element>| {
+        let waits = waits.map(|(kind, class)| event(&numbers(&[kind, 1, 25, 1, 1, class])));
+        events(&chunk_with(1, &metadata(classes), &waits)).remove(0).1
+    };
+    let stack = "App.run:7@[jvm] App.main:300@[jvm] [1, 25000000]";
+    let expected = |[on_class, on_nothing]: [&str; 2]| {
+        let worker = "thread=worker tid=41";
+        [
+            format!("App:0@[jvm] {stack} wait=lock {worker}"),
+            format!("{stack} wait={on_nothing} {worker}"),
+            format!("App:0@[jvm] {stack} wait={on_class} {worker}"),
+        ]
+    };
+    assert_eq!(events_of(of_jdk()), expected(["wait", "wait"]));
+    assert_eq!(events_of(of_async_profiler()), expected(["wait", "lock"]));
 }
 
 fn allocation(at: u64, thread: u64, stack: u64, bytes: u64) -> Vec<u8> {
@@ -536,14 +576,18 @@ fn a_recording_of_jdk_17_has_the_methods_threads_and_locks_of_its_program() {
     assert_eq!(all.iter().map(|decoded| decoded.event.as_str()).collect::<Vec<_>>(), ["cpu", "alloc", "lock"]);
     has("cpu", &["java.util.DualPivotQuicksort.", "Work.sort:", "java.lang.Thread.run:", "thread=sorter"]);
     has("alloc", &["byte[]:0@[jvm] Work.allocate:", "thread=allocator"]);
-    has("lock", &["java.lang.Object:0@[jvm] Work.holdMonitor:", "thread=monitor-"]);
+    has("lock", &["java.lang.Object:0@[jvm] Work.holdMonitor:", "wait=lock thread=monitor-"]);
     has(
         "lock",
         &[
             "java.util.concurrent.locks.ReentrantLock$NonfairSync:0@[jvm] jdk.internal.misc.Unsafe.park:",
-            "thread=lock-",
+            "wait=lock thread=lock-",
         ],
     );
+    has("lock", &["java.util.concurrent.ThreadPoolExecutor.getTask:", "wait=idle thread=worker"]);
+    has("lock", &["java.util.concurrent.FutureTask:0@[jvm]", "Work.waitForWorker:", "wait=wait thread=client"]);
+    let kinds = named("lock").iter().filter(|line| !line.contains(" wait=")).count();
+    assert_eq!(kinds, 0, "every wait has its kind");
     let cpu = &all[0].profile;
     assert_eq!(cpu.total(1), 20_000_000 * cpu.total(0));
     assert!(cpu.duration().0 > 1_000_000_000 && cpu.meta().instance_version.contains("17."), "{:?}", cpu.meta());
