@@ -56,6 +56,6 @@ pub use listing::sources::{CodeWanted, Sources};
 pub use options::{Granularity, Layout, OPTIONS, OptionRow, Options, Sort};
 pub use output::budget::Budget;
 pub use report::{REPORTS, Report, render};
-pub use selection::view::without_uninteresting;
+pub use selection::view::shown_by_default;
 pub use stacks::collapsed::stacks;
 pub use stacks::stack_tree::{Inlined, Node, StackTree};

@@ -344,7 +344,7 @@ impl Report {
         to: &mut dyn Write,
     ) -> Result<()> {
         options.budget.go_on()?;
-        let view = if self.adjusts { View::new(profile, options)? } else { View::measured(profile) };
+        let view = if self.adjusts { View::new(profile, options)? } else { View::measured(profile, options)? };
         let mut out = Output::new(&options.budget, to);
         (self.render)(&view, options, sources, &mut out)?;
         out.flush()

@@ -1,7 +1,7 @@
 //! The frames that reports omit, how they report it, and that sums stay.
 
 use procprof_profile::{Addr, Mapping, Profile, ProfileBuilder};
-use procprof_report::{REPORTS, without_uninteresting};
+use procprof_report::{REPORTS, shown_by_default};
 
 use crate::samples;
 
@@ -21,7 +21,7 @@ fn a_heap_profile_blames_who_allocates() {
     let named = top(&profile, &[]);
     assert!(named[0].contains("grow_cache") && named[1].ends_with("write_log"), "{named:?}");
     let totals = |profile: &Profile| (0..4).map(|index| profile.total(index)).collect::<Vec<_>>();
-    assert_eq!(totals(&without_uninteresting(&profile).unwrap()), totals(&profile));
+    assert_eq!(totals(&shown_by_default(&profile).unwrap()), totals(&profile));
     let sum = |pairs| {
         let text = samples::text(&profile, "collapsed", pairs);
         text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum::<i64>()
@@ -76,4 +76,76 @@ fn expressions_that_cannot_be_read_leave_everything_in_and_are_reported() {
     let profile = parts.finish().unwrap();
     assert_eq!(samples::text(&profile, "collapsed", &[]), "main;malloc 5\n");
     assert!(samples::text(&profile, "flamegraph", &[]).contains("No frames are left out: drop_frames of the profile:"));
+}
+
+/// A profile of waits: two of locks, one of them for a monitor, an idle one and another one.
+fn waits() -> Profile {
+    let mut builder = ProfileBuilder::new(&[("contentions", "count"), ("delay", "nanoseconds")]);
+    let [lock, object, condition, future] =
+        ["app.Lock$Sync", "java.lang.Object", "app.Condition", "app.Future"].map(|class| builder.frame(class));
+    let [park, support, acquire, task, main] = [
+        "jdk.internal.misc.Unsafe.park",
+        "java.util.concurrent.locks.LockSupport.park",
+        "java.util.concurrent.locks.AbstractQueuedSynchronizer.acquire",
+        "App.task",
+        "App.main",
+    ]
+    .map(|method| builder.frame(method));
+    for (kind, stack, seconds) in [
+        ("lock", &[lock, park, support, acquire, task, main][..], 1),
+        ("lock", &[object, task, main], 2),
+        ("lock", &[park, support, acquire, task, main], 4),
+        ("idle", &[condition, park, support, main], 40),
+        ("wait", &[future, park, support, main], 80),
+    ] {
+        let label = builder.text_label(procprof_profile::waits::LABEL, kind);
+        builder.sample(stack, &[1, seconds * 1_000_000_000], &[label]);
+    }
+    builder.finish().unwrap()
+}
+
+#[test]
+fn waits_that_are_not_for_locks_are_left_out_and_named() {
+    let profile = waits();
+    let seconds = |pairs: &[(&str, &str)]| {
+        let text = samples::text(&profile, "collapsed", pairs);
+        text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<i64>().unwrap()).sum::<i64>() / 1_000_000_000
+    };
+    let cases: [(&[(&str, &str)], i64); 7] = [
+        (&[], 7),
+        (&[("waits", "lock")], 7),
+        (&[("waits", "idle")], 40),
+        (&[("waits", "wait")], 80),
+        (&[("waits", "all")], 127),
+        (&[("tagfocus", "wait=idle")], 40),
+        (&[("tagroot", "wait")], 127),
+    ];
+    for (pairs, expected) in cases {
+        assert_eq!(seconds(pairs), expected, "{pairs:?}");
+    }
+    let line = "Left out: 40s idle, 80s waits (waits=all shows them)";
+    for report in ["top", "tree", "traces", "dot"] {
+        let has = |pairs| samples::text(&profile, report, pairs).contains(line);
+        assert!(has(&[]) && !has(&[("waits", "all")]), "{report}");
+    }
+    for remark in ["40.0 s idle left out; waits=all shows them", "80.0 s waits left out; waits=all shows them"] {
+        assert!(samples::text(&profile, "flamegraph", &[]).contains(remark), "{remark}");
+    }
+    let total = |pairs: &[(&str, &str)]| {
+        let options = procprof_report::Options::parse(pairs.iter().copied()).unwrap();
+        let bytes = procprof_report::render(&profile, "pprof", &options, &Default::default()).unwrap();
+        procprof_profile::format::decode(&bytes, &Default::default()).unwrap().profile.total(1) / 1_000_000_000
+    };
+    assert_eq!((total(&[]), total(&[("waits", "lock")])), (127, 7), "the file keeps all but on request");
+    assert_eq!(shown_by_default(&profile).unwrap().total(1), 7_000_000_000);
+}
+
+#[test]
+fn a_wait_is_shown_by_its_method_with_the_class_beside_it() {
+    let text = samples::text(&waits(), "collapsed", &[]);
+    let stacks: Vec<&str> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+    let expected = ["App.main;App.task", "App.main;App.task (app.Lock$Sync)", "App.main;App.task (java.lang.Object)"];
+    assert_eq!(stacks, expected);
+    let kept = samples::text(&waits(), "collapsed", &[KEPT]);
+    assert!(kept.contains("LockSupport.park;jdk.internal.misc.Unsafe.park;app.Lock$Sync "), "{kept}");
 }

@@ -115,6 +115,7 @@ impl Choice {
     fn new(row: &'static OptionRow) -> Choice {
         let choices: Option<&'static [&'static str]> = match row.key {
             "granularity" => Some(&["functions", "filefunctions", "files", "lines", "addresses"]),
+            "waits" => Some(&["lock", "idle", "wait", "all"]),
             "normalize" => Some(&["false", "true", "time"]),
             _ if ["true", "false"].contains(&row.default) => Some(&["false", "true"]),
             _ => None,

@@ -182,7 +182,10 @@ fn events_are_those_of_the_jdk() {
     };
     check("jfr/work.jfr", &["--event=cpu"], count("jdk.ExecutionSample "));
     check("jfr/work.jfr", &["--event=alloc"], count("jdk.ObjectAllocationSample "));
-    check("jfr/work.jfr", &["--event=lock"], count("jdk.ThreadPark ") + count("jdk.JavaMonitorEnter "));
+    let waits = |kind: &str| total("jfr/work.jfr", &["--event=lock", &format!("--waits={kind}")]);
+    let all = count("jdk.ThreadPark ") + count("jdk.JavaMonitorEnter ");
+    assert_eq!((waits("all"), waits("lock") + waits("idle") + waits("wait")), (all, all));
+    check("jfr/work.jfr", &["--event=lock"], waits("lock"));
 }
 
 #[test]

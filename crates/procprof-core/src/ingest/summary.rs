@@ -1,5 +1,5 @@
 //! The summary of a profile in lists, computed once: totals, threads, top functions, and a thumbnail of the flame
-//! graph; and what all its functions take. Like the reports, the last three leave out allocator frames at the leaf.
+//! graph; and what all its functions take. Like the reports, they leave out waits of a JVM that are not for locks, and the last three allocator frames at the leaf.
 
 use std::borrow::Cow;
 
@@ -16,12 +16,12 @@ const UNKNOWN: &str = "[unknown]";
 
 /// The summary of an adjusted and, as far as it goes, symbolized profile, and what its functions take.
 pub(crate) fn summarize(profile: &Profile) -> (Summary, FunctionTable) {
-    let totals = (0..profile.sample_types().len()).map(|index| {
-        let (kind, unit) = profile.sample_type(index);
-        Total { kind: kind.to_owned(), unit: unit.to_owned(), value: profile.total(index) }
-    });
     // A profile whose frames can't be left out is summed up with them.
-    let shown = procprof_report::without_uninteresting(profile).unwrap_or(Cow::Borrowed(profile));
+    let shown = procprof_report::shown_by_default(profile).unwrap_or(Cow::Borrowed(profile));
+    let totals = (0..shown.sample_types().len()).map(|index| {
+        let (kind, unit) = shown.sample_type(index);
+        Total { kind: kind.to_owned(), unit: unit.to_owned(), value: shown.total(index) }
+    });
     let summary = Summary {
         totals: totals.collect(),
         samples: profile.sample_count() as u64,
@@ -34,7 +34,7 @@ pub(crate) fn summarize(profile: &Profile) -> (Summary, FunctionTable) {
 
 /// What the functions of an adjusted profile take, of its default sample type.
 pub(crate) fn functions(profile: &Profile) -> FunctionTable {
-    functions_of(&procprof_report::without_uninteresting(profile).unwrap_or(Cow::Borrowed(profile)))
+    functions_of(&procprof_report::shown_by_default(profile).unwrap_or(Cow::Borrowed(profile)))
 }
 
 fn functions_of(profile: &Profile) -> FunctionTable {

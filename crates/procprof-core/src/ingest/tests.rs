@@ -35,6 +35,19 @@ fn a_summary_has_totals_and_the_largest_own_values_first() {
 }
 
 #[test]
+fn a_summary_counts_waits_for_locks() {
+    let mut builder = ProfileBuilder::new(&[("contentions", "count"), ("delay", "nanoseconds")]);
+    let frame = builder.frame("App.run");
+    for (kind, value) in [("lock", 5), ("idle", 70), ("wait", 900)] {
+        let label = builder.text_label(procprof_profile::waits::LABEL, kind);
+        builder.sample(&[frame], &[1, value], &[label]);
+    }
+    let (summary, table) = summarize(&builder.finish().unwrap());
+    let totals: Vec<i64> = summary.totals.iter().map(|total| total.value).collect();
+    assert_eq!((totals, summary.top[0].value, table.total), (vec![1, 5], 5, 5));
+}
+
+#[test]
 fn functions_have_what_they_take_themselves_and_with_what_they_call_once() {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let [main, walk, leaf] = ["main", "walk", "leaf"].map(|name| builder.frame(name));

@@ -83,7 +83,7 @@ fn push_base64(out: &mut String, bytes: &[u8]) {
 fn push_table(out: &mut String, view: &View<'_>, options: &Options) -> Result<()> {
     let mut options = options.clone();
     (options.nodecount, options.nodefraction, options.trim) = (Some(ROWS), 0.0, true);
-    let subject = Subject::new(&view.profile, &options)?;
+    let subject = Subject::new(view, &options)?;
     let found = subject.graph(top::drawing(&options))?;
     let (kind, unit) = view.profile.sample_type(options.sample_type(&view.profile)?);
     let amount = Amount::new(kind, unit);

@@ -77,7 +77,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources, out
 }
 
 fn rows(view: &View<'_>, options: &Options) -> Result<Top> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let shown = subject.graph(drawing(options))?;
     let to = subject.output_unit(&shown.graph, false);
     let mut sum = 0i64;
@@ -100,7 +100,7 @@ fn rows(view: &View<'_>, options: &Options) -> Result<Top> {
 }
 
 pub(crate) fn render_proto(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let shown = subject.graph(drawing(options))?;
     let to = if ["minimum", "auto"].contains(&options.unit.as_str()) { subject.unit } else { &options.unit };
     let whole = subject.whole;

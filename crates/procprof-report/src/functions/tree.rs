@@ -28,13 +28,13 @@ const SEPARATOR: &str = "-------------------------------------------------------
 const COLUMNS: &str = "      flat  flat%   sum%        cum   cum%   calls calls% + context \t \t ";
 
 pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let shown = subject.graph(drawing(options, true))?;
     table(out, &subject, &shown, None)
 }
 
 pub(crate) fn render_peek(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let shown = subject.graph(drawing(options, false))?;
     let Some(wanted) = &options.symbol else { return table(out, &subject, &shown, None) };
     if !shown.graph.shown_nodes().any(|node| wanted.is_match(&node.name)) {

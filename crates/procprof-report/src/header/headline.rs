@@ -12,6 +12,7 @@
 
 use std::borrow::Cow;
 
+use procprof_profile::waits::Wait;
 use procprof_profile::{Meta, Profile, StringId};
 
 use crate::display::measure::{label, percentage, scale};
@@ -31,6 +32,7 @@ const COMMENT_BYTES: usize = 256 << 10;
 /// All lines above a text report.
 pub(crate) fn lines(subject: &Subject<'_>, shown: &Trimmed<'_>, to: &str) -> Vec<String> {
     let mut lines = if subject.options.compact_labels { Vec::new() } else { facts(subject, to) };
+    lines.extend(left_out(subject));
     lines.extend(filters(subject));
     lines.extend(summary(subject, shown, to, false));
     lines
@@ -39,6 +41,7 @@ pub(crate) fn lines(subject: &Subject<'_>, shown: &Trimmed<'_>, to: &str) -> Vec
 /// All lines of the legend of a drawn graph.
 pub(crate) fn legend(subject: &Subject<'_>, shown: &Trimmed<'_>, to: &str) -> Vec<String> {
     let mut lines = facts(subject, to);
+    lines.extend(left_out(subject));
     lines.extend(filters(subject));
     lines.extend(summary(subject, shown, to, true));
     lines
@@ -50,8 +53,8 @@ pub(crate) fn legend(subject: &Subject<'_>, shown: &Trimmed<'_>, to: &str) -> Ve
 /// As [`Report::render`](crate::Report::render).
 pub fn about(profile: &Profile, options: &Options) -> Result<Vec<String>> {
     let view = View::new(Cow::Borrowed(profile), options)?;
-    let subject = Subject::new(&view.profile, options)?;
-    Ok(facts(&subject, &options.unit))
+    let subject = Subject::new(&view, options)?;
+    Ok(facts(&subject, &options.unit).into_iter().chain(left_out(&subject)).collect())
 }
 
 /// The lines about the profile as a whole.
@@ -96,6 +99,24 @@ pub(crate) fn facts(subject: &Subject<'_>, to: &str) -> Vec<String> {
         add("Duration: ", &format!("{duration}, Total samples = {} {share}", subject.amount(subject.total, to)));
     }
     lines
+}
+
+/// The waits that are not shown.
+pub(crate) fn left_out(subject: &Subject<'_>) -> Option<String> {
+    let amount = |value| label(subject.options.divided(value), subject.unit, "auto");
+    let named = subject.left_out.sums(subject.values.sample_type).map(|(wait, sum)| named_wait(wait, &amount(sum)));
+    let left_out = named.collect::<Vec<_>>().join(", ");
+    (!left_out.is_empty()).then(|| format!("Left out: {left_out} (waits=all shows them)"))
+}
+
+/// An amount of waits of a kind.
+pub(crate) fn named_wait(wait: Wait, amount: &str) -> String {
+    let kind = match wait {
+        Wait::Lock => "lock waits",
+        Wait::Idle => "idle",
+        Wait::Other => "waits",
+    };
+    format!("{amount} {kind}")
 }
 
 fn filters(subject: &Subject<'_>) -> Vec<String> {

@@ -2,6 +2,7 @@
 //! format of amounts.
 
 use procprof_profile::diff::BASE_LABEL;
+use procprof_profile::waits::LeftOutWaits;
 use procprof_profile::{LabelValue, Profile};
 
 use crate::display::labels::Units;
@@ -9,12 +10,15 @@ use crate::display::measure::{label, scale};
 use crate::display::place::Detail;
 use crate::graph::{Graph, Limits, Node, Order, Places, Shape, TagFormat, Trimmed, Values, Weight, group_cums};
 use crate::selection::Selection;
+use crate::selection::view::View;
 use crate::{Granularity, Options, Result, Sort};
 
 /// A profile, the options, and the filtered profile.
 pub(crate) struct Subject<'a> {
     /// Before filters.
     pub(crate) whole: &'a Profile,
+    /// The waits that it does not have.
+    pub(crate) left_out: &'a LeftOutWaits,
     pub(crate) options: &'a Options,
     pub(crate) values: Values,
     /// Name of the values.
@@ -43,7 +47,8 @@ pub(crate) struct Drawing {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn new(whole: &'a Profile, options: &'a Options) -> Result<Subject<'a>> {
+    pub(crate) fn new(view: &'a View<'_>, options: &'a Options) -> Result<Subject<'a>> {
+        let whole = view.profile.as_ref();
         let sample_type = options.sample_type(whole)?;
         let values = Values { sample_type, mean: options.mean };
         let (kind, unit) = whole.sample_type(sample_type);
@@ -51,7 +56,7 @@ impl<'a> Subject<'a> {
         let selection = Selection::new(whole, options)?;
         options.budget.go_on()?;
         let total = total(if options.relative_percentages { selection.profile() } else { whole }, values);
-        Ok(Subject { whole, options, values, kind, unit, total, selection })
+        Ok(Subject { whole, left_out: &view.left_out_waits, options, values, kind, unit, total, selection })
     }
 
     /// The filtered profile.

@@ -42,7 +42,7 @@ const DRAWING: Drawing = Drawing {
 
 pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out: &mut Output<'_>) -> Result<()> {
     let options = &without_inlined(options);
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let shown = subject.graph(DRAWING)?;
     let mut routines = sampled(sources, &shown.graph, &subject, DRAWING)?;
     routines.sort_by(|a, b| (a.name(), a.routine.start).cmp(&(b.name(), b.routine.start)));
@@ -65,7 +65,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
 pub(crate) fn wanted(profile: &Profile, options: &Options) -> Result<Vec<CodeWanted>> {
     let options = &without_inlined(options);
     let view = View::new(Cow::Borrowed(profile), options)?;
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(&view, options)?;
     let shown = subject.graph(DRAWING)?;
     let matches = |node: &Node<'_>| options.symbol.as_ref().is_none_or(|symbol| symbol.is_match(&node.name));
     let mapping_of = MappingOf::new(&view.profile);

@@ -40,7 +40,7 @@ pub(crate) const DRAWING: Drawing = Drawing {
 pub(crate) type Routines<'g, 'a> = BTreeMap<&'g str, BTreeMap<&'g str, Vec<&'g Node<'a>>>>;
 
 pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out: &mut Output<'_>) -> Result<()> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let shown = subject.graph(DRAWING)?;
     let routines = routines(&shown.graph, options)?;
     let listings = listings(&subject, &routines)?;
@@ -76,7 +76,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
 /// The files whose text the report shows, by their names in the profile.
 pub(crate) fn files(profile: &Profile, options: &Options) -> Result<Vec<String>> {
     let view = View::new(Cow::Borrowed(profile), options)?;
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(&view, options)?;
     let shown = subject.graph(DRAWING)?;
     let routines = routines(&shown.graph, options)?;
     let mut files: Vec<String> = routines

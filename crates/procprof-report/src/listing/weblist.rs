@@ -27,10 +27,10 @@ const STYLE: &str = include_str!("weblist/weblist.css");
 const INSTRUCTION_WIDTH: usize = 44;
 
 pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out: &mut Output<'_>) -> Result<()> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let lines = subject.graph(list::DRAWING)?;
     let by_address = without_inlined(options);
-    let machine = Subject::new(&view.profile, &by_address)?;
+    let machine = Subject::new(view, &by_address)?;
     let drawing = Drawing { granularity: Granularity::Addresses, ..list::DRAWING };
     let addresses = machine.graph(drawing)?;
     let routines = sampled(sources, &addresses.graph, &machine, drawing)?;
@@ -46,7 +46,7 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
 /// The addresses of functions that match.
 pub(crate) fn wanted(profile: &Profile, options: &Options) -> Result<Vec<CodeWanted>> {
     let view = View::new(Cow::Borrowed(profile), options)?;
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(&view, options)?;
     let profile = subject.profile();
     let mut addresses: BTreeMap<MappingId, Vec<Addr>> = BTreeMap::new();
     for (index, location) in profile.locations().iter().enumerate() {

@@ -10,6 +10,7 @@ mod table;
 use procprof_profile::Profile;
 use procprof_profile::diff::Scaling;
 use procprof_profile::filter::FilterOptions;
+use procprof_profile::waits::{self, Wait};
 use regex::Regex;
 
 use crate::options::nearest::nearest;
@@ -53,6 +54,15 @@ pub enum Sort {
     Cum,
 }
 
+/// The waits of a profile of contention that are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShownWaits {
+    /// All.
+    All,
+    /// One kind, and waits of no known kind.
+    Only(Wait),
+}
+
 /// The place of a flame graph's root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
@@ -70,6 +80,8 @@ pub struct Options {
     pub sample_index: String,
     /// The filters of samples, frames and labels; each text is checked.
     pub filters: FilterOptions,
+    /// The waits that are shown; `None` for the default of the report, see [`Options::shown_waits`].
+    pub waits: Option<ShownWaits>,
     /// Functions that `peek` and `list` show; by default all.
     pub symbol: Option<Regex>,
     /// Charge inlined functions to the function they were inlined into.
@@ -139,6 +151,7 @@ impl Default for Options {
         Options {
             sample_index: String::new(),
             filters: FilterOptions::default(),
+            waits: None,
             symbol: None,
             noinlines: false,
             keep_allocators: false,
@@ -209,6 +222,16 @@ impl Options {
             ("taghide", &filters.taghide),
         ];
         all.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.as_str())).collect()
+    }
+
+    /// The waits that are shown: those for locks, unless an option chooses others or names the label of waits.
+    pub(crate) fn shown_waits(&self) -> ShownWaits {
+        let filters = [&self.filters.tagfocus, &self.filters.tagignore];
+        let is_filtered = filters.iter().any(|filter| filter.split('=').next() == Some(waits::LABEL));
+        let frames = [&self.tagroot, &self.tagleaf];
+        let is_frame = frames.iter().any(|keys| keys.split(',').any(|key| key == waits::LABEL));
+        let default = if is_filtered || is_frame { ShownWaits::All } else { ShownWaits::Only(Wait::Lock) };
+        self.waits.unwrap_or(default)
     }
 
     /// The value divided by `divide_by`.

@@ -2,9 +2,10 @@
 
 use procprof_profile::diff::Scaling;
 use procprof_profile::filter::{Filter, FilterOptions};
+use procprof_profile::waits::Wait;
 use regex::{Regex, RegexBuilder};
 
-use super::{Granularity, Layout, OptionRow, Sort};
+use super::{Granularity, Layout, OptionRow, ShownWaits, Sort};
 use crate::{Error, Result};
 
 /// All options, in the order of the help text.
@@ -78,6 +79,17 @@ pub const OPTIONS: &[OptionRow] = &[
         default: "",
         help: "Omit labels whose key matches this regular expression",
         parse: |options, value| filter(&mut options.filters.taghide, "taghide", value),
+    },
+    OptionRow {
+        key: "waits",
+        default: "",
+        help: "Waits of a JVM that are shown: lock, idle, wait (for anything else) or all; by default lock, but all in \
+               the report pprof and if a filter or frame is of the label wait",
+        parse: |options, value| {
+            let mut shown = ShownWaits::All;
+            set_one_of(&mut shown, "waits", value, WAITS)?;
+            set(&mut options.waits, Ok(Some(shown)))
+        },
     },
     OptionRow {
         key: "tagroot",
@@ -279,6 +291,13 @@ pub const OPTIONS: &[OptionRow] = &[
             Ok(())
         },
     },
+];
+
+const WAITS: &[(&str, ShownWaits)] = &[
+    ("all", ShownWaits::All),
+    (Wait::Lock.name(), ShownWaits::Only(Wait::Lock)),
+    (Wait::Idle.name(), ShownWaits::Only(Wait::Idle)),
+    (Wait::Other.name(), ShownWaits::Only(Wait::Other)),
 ];
 
 const GRANULARITIES: &[(&str, Granularity)] = &[

@@ -3,6 +3,7 @@
 
 pub(crate) mod tag_frames;
 pub(crate) mod view;
+mod waiting_methods;
 
 use std::borrow::Cow;
 

@@ -27,12 +27,12 @@ const SEPARATOR: &str = "-----------+-------------------------------------------
 const KEY_WIDTH: usize = 10;
 
 pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let profile = subject.profile();
     let places = Places::new(profile, Detail::from_options(options), false, &options.budget)?;
     let names = places.names(&options.budget)?;
     let mut units = Units::from_profile(subject.whole);
-    for line in headline::facts(&subject, &options.unit) {
+    for line in headline::facts(&subject, &options.unit).into_iter().chain(headline::left_out(&subject)) {
         let _ = writeln!(out.text, "{line}");
     }
     for sample in profile.samples().filter(|sample| !sample.stack.is_empty()) {

@@ -29,7 +29,7 @@ use crate::selection::view::View;
 use crate::{Budget, Granularity, Options, Result, Sources};
 
 pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let drawing = Drawing {
         granularity: Granularity::Addresses,
         trims: false,

@@ -21,7 +21,7 @@ use crate::selection::view::View;
 use crate::{Options, Result, Sources};
 
 pub(crate) fn render(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let mut all: Vec<(Tag, Vec<Tag>)> = by_key(&subject)?
         .into_iter()
         .map(|(key, values)| {

@@ -13,6 +13,7 @@ use crate::display::frame::Frame;
 use crate::display::moment::utc;
 use crate::display::place::base_name;
 use crate::display::text::one_line;
+use crate::header::headline::named_wait;
 use crate::selection::view::{LeftOut, View};
 use crate::{FrameKind, Layout, Options, Result};
 
@@ -58,6 +59,7 @@ impl About {
         let amount = Amount::new(kind, unit);
         let types = (0..profile.sample_types().len()).map(|index| profile.sample_type(index));
         let mut notes = filters(shares, &amount, options);
+        notes.extend(left_out_waits(view, shares.sample_type, &amount, options));
         notes.extend(left_out(view));
         notes.extend(losses(&meta));
         About {
@@ -205,6 +207,20 @@ pub(crate) fn counted(number: u64, thing: &str) -> String {
 
 fn were(number: u64) -> &'static str {
     if number == 1 { "was" } else { "were" }
+}
+
+/// The waits that are not shown, and how to see them.
+pub(crate) fn left_out_waits(
+    view: &View<'_>,
+    sample_type: usize,
+    amount: &Amount,
+    options: &Options,
+) -> impl Iterator<Item = Note> {
+    view.left_out_waits.sums(sample_type).map(move |(wait, sum)| {
+        let sum = amount.text(options.divided(sum));
+        let note = Note::new("waits", &[&sum, wait.name()], format!("{} left out", named_wait(wait, &sum)));
+        Note { shown_by: Some(("waits", "all")), ..note }
+    })
 }
 
 /// The frames that are not shown, and how to see them.

@@ -107,7 +107,7 @@ export class Toolbar {
 
 /** @param {import('./slice.js').Note} note */
 function noteText(note) {
-  const text = fill(textOf('note', note.key, note.text), Object.fromEntries(note.values.entries()));
+  const text = fill(textOf('note', note.key, note.text), { ...note.values });
   return note.base ? fill(TEXTS.ofBase, { note: text }) : text;
 }
 

@@ -61,7 +61,11 @@ impl Tree {
     /// The tree of a profile as it is shown; of a difference with a labelled base, that of both.
     pub(crate) fn from_view(view: &View<'_>, options: &Options) -> Result<Tree> {
         let Some((profile, base)) = diff::split(&view.profile)? else { return Tree::plain(view, options) };
-        let side = |profile| View { profile: Cow::Owned(profile), left_out: view.left_out.clone() };
+        let side = |profile| View {
+            profile: Cow::Owned(profile),
+            left_out: view.left_out.clone(),
+            left_out_waits: view.left_out_waits.clone(),
+        };
         Tree::compared(side(profile), side(base), options)
     }
 

@@ -65,7 +65,7 @@ fn profiles() -> Vec<(&'static str, Profile)> {
 /// The tree of the same stacks, as the report `json` shows it.
 fn plain(profile: &Profile, pairs: &[(&str, &str)]) -> StackTree {
     let adjusted = profile.clone().adjusted(procprof_profile::Grammar::Pprof).unwrap();
-    let kept = procprof_report::without_uninteresting(&adjusted).unwrap();
+    let kept = procprof_report::shown_by_default(&adjusted).unwrap();
     StackTree::new(&kept, &options(pairs)).unwrap()
 }
 

@@ -90,6 +90,7 @@ fn field(row: &OptionRow, label: &str, value: &str) -> Markup {
 fn choices(row: &OptionRow) -> &'static [&'static str] {
     match row.key {
         "granularity" => &["functions", "filefunctions", "files", "lines", "addresses"],
+        "waits" => &["lock", "idle", "wait", "all"],
         "sort" => &["flat", "cum"],
         "layout" => &["flame", "icicle"],
         _ if ["true", "false"].contains(&row.default) => &["true", "false"],

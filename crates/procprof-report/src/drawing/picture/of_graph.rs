@@ -15,7 +15,7 @@ use crate::{Options, Result};
 
 /// The picture of a profile.
 pub(crate) fn picture(view: &View<'_>, options: &Options) -> Result<Picture> {
-    let subject = Subject::new(&view.profile, options)?;
+    let subject = Subject::new(view, options)?;
     let granularity = options.granularity;
     let shown = subject.graph(Drawing {
         granularity,
