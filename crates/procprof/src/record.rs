@@ -165,9 +165,8 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     }
     if let Some(recording) = jvm_recording(arguments)? {
         recording.about.iter().for_each(|line| eprintln!("procprof: {line}"));
-        let seconds = arguments.duration.unwrap_or(SECONDS);
-        let progress = progress(arguments, Some(seconds));
-        let profile = recording.finish(Duration::from_secs_f64(seconds), &stop, &progress)?;
+        let progress = progress(arguments, Some(arguments.duration.unwrap_or(SECONDS)));
+        let profile = recording.finish(&stop, &progress)?;
         progress.finish_and_clear();
         return shown(arguments, profile);
     }
@@ -268,7 +267,8 @@ fn jvm_recording(arguments: &RecordArgs) -> Result<Option<JvmRecording>> {
         RecordEngine::Jvm if !is_jvm => bail!("process {pid} is no JVM"),
         RecordEngine::Auto | RecordEngine::Jvm => {}
     }
-    match JvmRecording::begin(pid, profile_type, arguments.frequency.unwrap_or(HZ)) {
+    let limit = Duration::from_secs_f64(arguments.duration.unwrap_or(SECONDS));
+    match JvmRecording::begin(pid, profile_type, arguments.frequency.unwrap_or(HZ), limit) {
         Ok(recording) => Ok(Some(recording)),
         Err(error) if is_chosen => Err(error),
         Err(error) => {

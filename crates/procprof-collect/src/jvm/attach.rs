@@ -76,6 +76,11 @@ impl Jvm {
         self.process.identity()
     }
 
+    /// Whether the process has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.process.has_ended()
+    }
+
     /// Its effective user and group.
     pub(super) fn owner(&self) -> (u32, u32) {
         (self.uid, self.gid)

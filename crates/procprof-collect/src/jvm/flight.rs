@@ -2,14 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use procprof_profile::Nanos;
 use procprof_profile::format::jfr::BASELINE;
 
 use super::attach::Jvm;
-use super::chunks::{check_whole, chunks};
+use super::chunks::{check_whole, chunks, without_overlap};
 use super::folder::{PrivateFolder, TemporaryFolder};
+use super::repository::Repository;
 use super::settings::{self, Events, FlightSettings, Rows};
 use super::{JvmError, answer};
 use crate::Admit;
+use crate::clock::now;
 
 /// Time limit of a command that needs no work.
 const ASKING: Duration = Duration::from_secs(10);
@@ -37,6 +40,8 @@ pub struct FlightRecorder {
     version: u32,
     settings: FlightSettings,
     folder: PrivateFolder,
+    /// Where the JVM keeps what it records; known once a recording has begun.
+    repository: Option<Repository>,
     recordings: u32,
 }
 
@@ -45,6 +50,8 @@ pub struct FlightRecorder {
 pub struct RunningRecording {
     number: u32,
     file: String,
+    /// A time before it began.
+    since: Nanos,
 }
 
 impl FlightRecorder {
@@ -70,7 +77,7 @@ impl FlightRecorder {
             let (command, message) = ("JFR.configure".to_owned(), answer::shortened(&text));
             return Err(JvmError::Command { pid: jvm.pid(), command, message });
         }
-        Ok(FlightRecorder { jvm, jdk, version, settings, folder, recordings: 0 })
+        Ok(FlightRecorder { jvm, jdk, version, settings, folder, repository: None, recordings: 0 })
     }
 
     /// The JVM.
@@ -178,23 +185,37 @@ impl FlightRecorder {
             (length + GRACE).as_secs(),
             self.folder.path,
         );
+        let since = now();
         let text = self.jvm.command(&line, STARTING)?;
         let number = answer::started(&text).ok_or_else(|| self.refused("JFR.start", &text))?;
-        Ok(RunningRecording { number, file })
+        if self.repository.is_none() {
+            // Needed only where the JVM is killed.
+            let configuration = self.jvm.command("JFR.configure", ASKING).unwrap_or_default();
+            self.repository = Repository::open(self.jvm.pid(), &configuration);
+        }
+        Ok(RunningRecording { number, file, since })
     }
 
-    /// Stops a recording and returns its file, which has complete chunks. `admit` is called before it is read.
+    /// Stops a recording and returns its file, which has complete chunks. `admit` is called before it is read. Of a JVM
+    /// that has ended, these are the chunks that it has written: all, or all but the last second if it was killed.
     ///
     /// # Errors
     /// As [`Jvm::command`]; [`JvmError::CutShort`] where the file is not whole, [`JvmError::TooLarge`],
     /// [`JvmError::NoRoom`], [`JvmError::Suspicious`].
     pub fn stop(&mut self, recording: RunningRecording, admit: Option<&Admit>) -> Result<Vec<u8>, JvmError> {
-        let RunningRecording { number, file } = recording;
+        let RunningRecording { number, file, since } = recording;
         let line = format!("JFR.stop name={number} filename={}/{file}", self.folder.path);
         let answered = self.jvm.command(&line, STOPPING);
         // Twice the requested size, since only complete chunks are kept.
-        let taken = self.folder.take(&file, self.settings.bytes_max.saturating_mul(2), admit);
-        let text = answered?;
+        let bytes_max = self.settings.bytes_max.saturating_mul(2);
+        let taken = self.folder.take(&file, bytes_max, admit);
+        let text = match answered {
+            Err(error) if self.jvm.has_ended() => {
+                let chunks = self.left(taken, since, bytes_max);
+                return if chunks.is_empty() { Err(error) } else { Ok(chunks) };
+            }
+            answered => answered?,
+        };
         match taken {
             Ok(bytes) => {
                 check_whole(&bytes).map_err(|why| JvmError::CutShort { pid: self.jvm.pid(), why })?;
@@ -202,6 +223,16 @@ impl FlightRecorder {
             }
             Err(JvmError::Io { .. }) if !answer::stopped(&text) => Err(self.refused("JFR.stop", &text)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The complete chunks that a JVM which has ended has left of a recording.
+    fn left(&self, taken: Result<Vec<u8>, JvmError>, since: Nanos, bytes_max: u64) -> Vec<u8> {
+        // A JVM that exits writes its recordings to their files.
+        let (chunks, _) = without_overlap(&taken.unwrap_or_default(), None);
+        match &self.repository {
+            Some(repository) if chunks.is_empty() => repository.chunks_since(since.0.cast_unsigned(), bytes_max),
+            _ => chunks,
         }
     }
 

@@ -63,22 +63,7 @@ pub(super) struct TemporaryFolder {
 impl TemporaryFolder {
     /// Opens it. A link there leads to where it would lead the process, never to a file of ours.
     pub(super) fn open(pid: Pid) -> Result<TemporaryFolder, JvmError> {
-        let path = format!("/proc/{pid}/root");
-        let failed = |errno: Errno| match errno {
-            Errno::NOENT | Errno::SRCH => JvmError::Gone { pid },
-            errno => JvmError::io(pid, format!("open {path}/tmp"), errno),
-        };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(path.as_str(), flags, Mode::empty()).map_err(failed)?;
-        let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let folder = match rustix::fs::openat2(&root, "tmp", flags, Mode::empty(), inside) {
-            // Before Linux 5.6, and where a filter forbids it.
-            Err(Errno::NOSYS | Errno::PERM) => {
-                rustix::fs::openat(&root, "tmp", flags | OFlags::NOFOLLOW, Mode::empty())
-            }
-            opened => opened,
-        };
-        Ok(TemporaryFolder { pid, folder: folder.map_err(failed)? })
+        Ok(TemporaryFolder { pid, folder: open_inside(pid, "tmp", OFlags::PATH | OFlags::DIRECTORY)? })
     }
 
     /// A descriptor of the file of this name, and its owner; `None` if there is none.
@@ -174,6 +159,27 @@ impl TemporaryFolder {
         let parent = self.folder.try_clone().map_err(|error| JvmError::io(self.pid, "keep /tmp", error))?;
         Ok(PrivateFolder { pid: self.pid, parent, folder, path: format!("/tmp/{name}"), name })
     }
+}
+
+/// Opens a file of a process's tree by its path there, without the first slash. A link leads to where it would lead the
+/// process.
+pub(super) fn open_inside(pid: Pid, path: &str, flags: OFlags) -> Result<OwnedFd, JvmError> {
+    let root = format!("/proc/{pid}/root");
+    let failed = |errno: Errno| match errno {
+        Errno::NOENT | Errno::SRCH => JvmError::Gone { pid },
+        errno => JvmError::io(pid, format!("open {root}/{path}"), errno),
+    };
+    let opened = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(root.as_str(), opened, Mode::empty()).map_err(failed)?;
+    let (flags, inside) = (flags | OFlags::CLOEXEC, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS);
+    let opened = match rustix::fs::openat2(&root, path, flags, Mode::empty(), inside) {
+        // Before Linux 5.6, and where a filter forbids it.
+        Err(Errno::NOSYS | Errno::PERM) if !path.contains('/') => {
+            rustix::fs::openat(&root, path, flags | OFlags::NOFOLLOW, Mode::empty())
+        }
+        opened => opened,
+    };
+    opened.map_err(failed)
 }
 
 /// Locks a folder that was just made; true where another procprof has locked or removed it before.

@@ -17,6 +17,7 @@ mod error;
 mod find;
 mod flight;
 mod folder;
+mod repository;
 mod settings;
 mod source;
 
@@ -27,4 +28,4 @@ pub use error::JvmError;
 pub use find::{FoundJvm, JvmTarget, running_jvms};
 pub use flight::{FlightRecorder, RunningRecording};
 pub use settings::{Events, FlightSettings, file as settings_file};
-pub use source::{JvmOptions, JvmSource};
+pub use source::{JvmOptions, JvmSource, SingleRecording};

@@ -46,6 +46,33 @@ impl JvmSource {
     }
 }
 
+impl JvmSource {
+    /// Begins a recording that ends by itself half a minute after `length`, if it is not finished before.
+    ///
+    /// # Errors
+    /// As those of [`Source::record`].
+    pub async fn begin_single(&self, request: &Request, length: Duration) -> Result<SingleRecording> {
+        let at_work = AtWork::start(&self.0, events(request)?, length).await?;
+        Ok(SingleRecording { at_work, first: request.profile_type.clone() })
+    }
+}
+
+/// A recording of its own, which no other follows. When dropped, it is stopped in the background.
+pub struct SingleRecording {
+    at_work: AtWork,
+    first: ProfileType,
+}
+
+impl SingleRecording {
+    /// Stops and reads it. Of a JVM that has ended, it has what the JVM has written.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn finish(self) -> Result<Recordings> {
+        Ok(self.at_work.cut(self.first, false, None).await?.0)
+    }
+}
+
 impl Shared {
     fn idle(&self) -> MutexGuard<'_, Option<Box<dyn Recorder>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)

@@ -117,3 +117,65 @@ fn the_folder_of_a_recorder_that_lives_elsewhere_is_left_alone() {
     drop(java.recorder());
     assert!(!folder.exists());
 }
+
+/// The files of the Flight Recorder's repository of a JVM that is recorded.
+fn repository(java: &Java) -> PathBuf {
+    let answer = java.jvm().command("JFR.configure", PATIENCE).unwrap();
+    let path = answer.lines().find_map(|line| line.strip_prefix("Repository path: "));
+    PathBuf::from(path.unwrap_or_else(|| panic!("{answer}")).trim())
+}
+
+/// The number of waits for locks in a recording, by its whole chunks.
+fn lock_waits(bytes: &[u8]) -> i64 {
+    let decoded = procprof_profile::format::decode_events(bytes, &Default::default()).unwrap_or_default();
+    let locks = decoded.iter().find(|decoded| decoded.event == "lock");
+    locks.map_or(0, |decoded| decoded.profile.total(0))
+}
+
+#[test]
+fn a_jvm_that_ends_loses_nothing_that_it_has_written() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+        let java = Java::start(&[]);
+        let mut recorder = java.recorder();
+        let running = recorder.start(ALL, Duration::from_secs(600)).unwrap();
+        let repository = repository(&java);
+        let written = || {
+            let files = std::fs::read_dir(&repository).unwrap().flatten();
+            files.map(|file| lock_waits(&std::fs::read(file.path()).unwrap())).sum::<i64>()
+        };
+        let begun = Instant::now();
+        while written() == 0 {
+            assert!(begun.elapsed() < PATIENCE, "nothing is written");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let least = written();
+        let process = procprof_process::Process::open(java.pid).unwrap();
+        rustix::process::kill_process(raw(java.pid), signal).unwrap();
+        while !process.has_ended() {
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let bytes = recorder.stop(running, None).unwrap();
+        assert!(lock_waits(&bytes) >= least, "{signal:?}: {} of {least}", lock_waits(&bytes));
+        drop((recorder, java));
+        let _ = std::fs::remove_dir_all(repository);
+    }
+}
+
+#[tokio::test]
+async fn a_single_recording_ends_by_itself_soon_after_its_length() {
+    let java = Java::start(&[]);
+    let options = JvmOptions {
+        target: JvmTarget::Pid(java.pid),
+        engine: JvmEngine::FlightRecorder,
+        settings: FlightSettings::default(),
+    };
+    let source = JvmSource::new(options);
+    let request = Request::new(ProfileType::Contention);
+    let recording = source.begin_single(&request, Duration::from_secs(20)).await.unwrap();
+    let check = || java.jvm().command("JFR.check", PATIENCE).unwrap();
+    assert!(check().contains("duration=50s"), "{}", check());
+    let recordings = recording.finish().await.unwrap();
+    assert!(matches!(recordings.recordings[0].content, Ok(RecordingData::Encoded(_))));
+    assert!(!check().contains("procprof-"), "no other recording follows: {}", check());
+}

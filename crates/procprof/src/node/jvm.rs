@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use procprof_collect::jvm::{FlightSettings, JvmEngine, JvmOptions, JvmSource, JvmTarget};
 use procprof_collect::{ContinuousRecording, Recording, RecordingData, Recordings, Request, Source};
 use procprof_process::{Identity, Pid, Process};
@@ -172,9 +172,9 @@ async fn cuts(shared: &Arc<Shared>, jvm: &Chosen, running: &mut dyn ContinuousRe
     let mut due = tokio::time::Instant::now() + interval;
     loop {
         tokio::time::sleep(LOOK.min(due.saturating_duration_since(tokio::time::Instant::now()))).await;
-        let is_last = shared.is_stopping();
+        // What a JVM has recorded can be read when it has ended, too.
+        let is_last = !goes_on(shared, jvm);
         if tokio::time::Instant::now() < due && !is_last {
-            ensure!(goes_on(shared, jvm) || shared.is_stopping(), "it has ended; what it recorded last is lost");
             continue;
         }
         let cut = running.cut().await.context("read its recording")?;

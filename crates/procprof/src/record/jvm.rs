@@ -5,23 +5,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
-use procprof_collect::jvm::{FlightSettings, FoundJvm, JvmEngine, JvmOptions, JvmSource, JvmTarget};
-use procprof_collect::{ContinuousRecording, Request, Source};
+use procprof_collect::jvm::{FlightSettings, FoundJvm, JvmEngine, JvmOptions, JvmSource, JvmTarget, SingleRecording};
+use procprof_collect::{Request, Source};
 use procprof_process::{Pid, Process};
 use procprof_profile::{Grammar, Profile, ProfileType};
 
 use super::LOOK;
 use crate::collect::jvm::{decoded, with_facts};
 
-/// The requester of a recording, for others that wait for the JVM meanwhile.
-const REQUESTER: &str = "procprof record";
-
 /// A recording that has begun.
 pub(super) struct JvmRecording {
     runtime: tokio::runtime::Runtime,
     process: Process,
     profile_type: ProfileType,
-    running: Box<dyn ContinuousRecording>,
+    running: SingleRecording,
+    limit: Duration,
     /// The engine and what it does not record.
     pub(super) about: Vec<String>,
 }
@@ -32,11 +30,11 @@ pub(super) fn is_jvm(pid: u32) -> bool {
 }
 
 impl JvmRecording {
-    /// Begins to record, at so many samples a second where that can be chosen.
+    /// Begins to record until the limit, at so many samples a second where that can be chosen.
     ///
     /// # Errors
     /// The JVM can't be attached to, or has no profiler.
-    pub(super) fn begin(pid: u32, profile_type: ProfileType, hz: u32) -> Result<Self> {
+    pub(super) fn begin(pid: u32, profile_type: ProfileType, hz: u32, limit: Duration) -> Result<Self> {
         let library = std::env::var_os(JvmEngine::LIBRARY_VARIABLE).filter(|path| !path.is_empty());
         let engine = JvmEngine::chosen("auto", library.map(Into::into)).map_err(anyhow::Error::msg)?;
         let cpu_interval = Duration::from_millis(u64::from(1000 / hz.max(1)).max(1));
@@ -46,29 +44,30 @@ impl JvmRecording {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
         let request = Request::new(profile_type.clone());
-        let running = runtime.block_on(source.begin(&request, REQUESTER))?;
+        let running = runtime.block_on(source.begin_single(&request, limit))?;
         let about = source.state().map_or_else(Vec::new, |state| {
             let engine = format!("{pid} is a JVM ({}): recorded by {}", state.runtime, state.engine);
             std::iter::once(engine).chain(state.limits).collect()
         });
-        Ok(Self { runtime, process, profile_type, running, about })
+        Ok(Self { runtime, process, profile_type, running, limit, about })
     }
 
-    /// Records until the limit, or until it is stopped.
+    /// Records until the limit, the end of the JVM, or until it is stopped.
     ///
     /// # Errors
-    /// The JVM ends meanwhile, or its recording can't be read.
-    pub(super) fn finish(mut self, limit: Duration, stop: &AtomicBool, progress: &ProgressBar) -> Result<Profile> {
-        let begun = Instant::now();
+    /// The recording can't be read.
+    pub(super) fn finish(self, stop: &AtomicBool, progress: &ProgressBar) -> Result<Profile> {
+        let (begun, limit) = (Instant::now(), self.limit);
         while !stop.load(Ordering::Relaxed) && begun.elapsed() < limit {
             progress.set_message(format!("{:.1} s", begun.elapsed().as_secs_f64()));
             progress.tick();
             std::thread::sleep(limit.saturating_sub(begun.elapsed()).min(LOOK));
             if self.process.has_ended() {
-                bail!("the JVM ended before its recording was read; --engine perf also records its end");
+                eprintln!("procprof: the JVM has ended; this is what it had written until then");
+                break;
             }
         }
-        let recordings = self.runtime.block_on(self.running.cut()).context("read the recording of the JVM")?;
+        let recordings = self.runtime.block_on(self.running.finish()).context("read the recording of the JVM")?;
         let instance_start = recordings.instance.start_time();
         for recording in &recordings.recordings {
             for decoded in decoded(recording)? {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use self::command::{State, Version};
 use super::attach::Jvm;
-use super::chunks::check_whole;
+use super::chunks::{check_whole, without_overlap};
 use super::folder::{FolderName, PrivateFolder, TemporaryFolder};
 use super::{Events, FlightSettings, JvmError};
 use crate::Admit;
@@ -162,7 +162,8 @@ impl AsyncProfiler {
         }
     }
 
-    /// Stops a recording and returns its file, which has complete chunks. `admit` is called before it is read.
+    /// Stops a recording and returns its file, which has complete chunks. `admit` is called before it is read. Of a JVM
+    /// that has exited, these are the chunks that it has written.
     ///
     /// # Errors
     /// As [`Jvm::load_agent`]; [`JvmError::CutShort`] where the file is not whole, [`JvmError::TooLarge`],
@@ -172,7 +173,14 @@ impl AsyncProfiler {
         let RunningSession { file } = session;
         let answered = self.run(&self.library, &command::stop(&format!("{}/{file}", self.folder.path)), STOPPING);
         let taken = self.folder.take(&file, self.settings.bytes_max.saturating_mul(2), admit);
-        let log = answered?;
+        let log = match answered {
+            // A JVM that exits ends the session, and the file is written.
+            Err(error) if self.jvm.has_ended() => {
+                let (chunks, _) = without_overlap(&taken.unwrap_or_default(), None);
+                return if chunks.is_empty() { Err(error) } else { Ok(chunks) };
+            }
+            answered => answered?,
+        };
         let cut_short = |why: String| JvmError::CutShort { pid, why };
         match command::error(&log) {
             // It ended by itself, and wrote its file then.
