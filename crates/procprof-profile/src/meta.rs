@@ -68,7 +68,20 @@ pub struct Meta {
     pub more: BTreeMap<String, String>,
 }
 
+/// The key in [`Meta::more`] of [`Meta::counts`].
+const COUNTS: &str = "counts";
+
 impl Meta {
+    /// What the values of the default sample type count, if it is not what the type's name says.
+    pub fn counts(&self) -> Option<&str> {
+        self.more.get(COUNTS).map(String::as_str)
+    }
+
+    /// Sets [`Meta::counts`].
+    pub fn set_counts(&mut self, counts: &str) {
+        self.more.insert(COUNTS.to_owned(), counts.to_owned());
+    }
+
     /// Reads the facts from a profile's comments; comments of others are passed over, malformed values of ours go to
     /// [`Meta::more`].
     pub fn from_comments<'a>(comments: impl IntoIterator<Item = &'a str>) -> Meta {

@@ -243,7 +243,7 @@ fn a_recording_of_a_jvm_is_read_by_kind_of_event() {
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     };
     for (words, expected) in [
-        ("-top", "Type: cpu"),
+        ("-top", "Type: cpu (time of Java code)"),
         ("-top -event=alloc", "Type: alloc_space"),
         ("-traces --event lock", "Work.holdLock"),
         ("-tags -event=lock", "monitor-1"),

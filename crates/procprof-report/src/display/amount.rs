@@ -2,6 +2,10 @@
 //!
 //! `viewer.js` writes the same texts from the same three facts (family, factor, unit).
 
+use procprof_profile::{Meta, Profile};
+
+use crate::display::text::one_line;
+
 /// The unit of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -20,6 +24,8 @@ pub(crate) struct Amount {
     pub(crate) unit: String,
     /// The counted quantity, to follow an amount: `CPU time`.
     pub(crate) what: String,
+    /// The sample type that it is named by; empty if the profile names it.
+    pub(crate) kind: String,
 }
 
 /// Names of sample types, and the meaning of their values.
@@ -73,6 +79,14 @@ const BYTE_STEPS: &[(f64, f64, &str)] = &[
     (f64::INFINITY, 1_099_511_627_776.0, "TiB"),
 ];
 
+/// What a sample type counts, if it is not what its name says.
+pub(crate) fn counts(profile: &Profile, sample_type: usize) -> Option<String> {
+    if sample_type != profile.default_sample_type() {
+        return None;
+    }
+    Meta::from_comments(profile.comments()).counts().map(|counts| one_line(counts).into_owned())
+}
+
 impl Amount {
     pub(crate) fn new(kind: &str, unit: &str) -> Amount {
         let lower = unit.to_lowercase();
@@ -84,7 +98,17 @@ impl Amount {
             _ => (Family::Plain, 1.0, unit.to_owned()),
         };
         let what = MEANINGS.iter().find(|(name, _)| *name == kind).map_or(kind, |(_, what)| what).to_owned();
-        Amount { family, factor, unit, what }
+        Amount { family, factor, unit, what, kind: kind.to_owned() }
+    }
+
+    /// Amounts of a sample type of a profile.
+    pub(crate) fn of_profile(profile: &Profile, sample_type: usize) -> Amount {
+        let (kind, unit) = profile.sample_type(sample_type);
+        let amount = Amount::new(kind, unit);
+        match counts(profile, sample_type) {
+            Some(what) => Amount { what, kind: String::new(), ..amount },
+            None => amount,
+        }
     }
 
     /// Amounts of time in nanoseconds, of nothing in particular.
@@ -178,5 +202,17 @@ mod tests {
         assert_eq!(percent(7, 7), "100%");
         assert_eq!(percent(0, 3), "0%");
         assert_eq!(percent(1, 0), "0%");
+    }
+
+    #[test]
+    fn a_profile_can_name_what_its_default_type_counts() {
+        let mut builder = procprof_profile::ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        let mut meta = Meta::default();
+        meta.set_counts("time of Java code");
+        meta.to_comments().iter().for_each(|comment| builder.comment(comment));
+        let profile = builder.finish().unwrap();
+        let sentence = |sample_type| Amount::of_profile(&profile, sample_type).sentence(3_950_000_000);
+        assert_eq!(sentence(1), "3.95 s time of Java code");
+        assert_eq!(sentence(0), "3,950,000,000 samples");
     }
 }

@@ -53,8 +53,7 @@ impl<'a> Graph<'a> {
     fn new(view: &View<'_>, options: &'a Options) -> Result<Graph<'a>> {
         let profile = view.profile.as_ref();
         let tree = StackTree::new(profile, options)?;
-        let (kind, unit) = profile.sample_type(tree.sample_type);
-        let amount = Amount::new(kind, unit);
+        let amount = Amount::of_profile(profile, tree.sample_type);
         let boxes = Boxes::new(&tree, options.minfraction, options.maxboxes, MOST_ROWS);
         let heading = Heading::new(view, &tree, &boxes, &amount, options);
         Ok(Graph { tree, amount, heading, boxes, options })

@@ -85,8 +85,7 @@ fn push_table(out: &mut String, view: &View<'_>, options: &Options) -> Result<()
     (options.nodecount, options.nodefraction, options.trim) = (Some(ROWS), 0.0, true);
     let subject = Subject::new(view, &options)?;
     let found = subject.graph(top::drawing(&options))?;
-    let (kind, unit) = view.profile.sample_type(options.sample_type(&view.profile)?);
-    let amount = Amount::new(kind, unit);
+    let amount = Amount::of_profile(&view.profile, options.sample_type(&view.profile)?);
     let what = xml(&amount.what);
     let shown = found.graph.shown.len();
     let _ = writeln!(

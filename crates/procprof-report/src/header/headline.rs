@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use procprof_profile::waits::Wait;
 use procprof_profile::{Meta, Profile, StringId};
 
+use crate::display::amount::counts;
 use crate::display::measure::{label, percentage, scale};
 use crate::display::moment;
 use crate::display::place::base_name;
@@ -83,7 +84,8 @@ pub(crate) fn facts(subject: &Subject<'_>, to: &str) -> Vec<String> {
     if hidden > 0 {
         add("", &format!("({hidden} more comments; the report comments shows all)"));
     }
-    add("Type: ", &subject.kind);
+    let counts = counts(profile, subject.values.sample_type);
+    add("Type: ", &counts.map_or_else(|| subject.kind.clone(), |counts| format!("{} ({counts})", subject.kind)));
     if profile.parts().doc_url != StringId::default() {
         add("Doc: ", profile.string(profile.parts().doc_url));
     }

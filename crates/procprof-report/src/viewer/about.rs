@@ -55,8 +55,7 @@ impl About {
     pub(super) fn new(view: &View<'_>, shares: &Shares, options: &Options) -> About {
         let profile = view.profile.as_ref();
         let meta = Meta::from_comments(profile.comments());
-        let (kind, unit) = profile.sample_type(shares.sample_type);
-        let amount = Amount::new(kind, unit);
+        let amount = Amount::of_profile(profile, shares.sample_type);
         let types = (0..profile.sample_types().len()).map(|index| profile.sample_type(index));
         let mut notes = filters(shares, &amount, options);
         notes.extend(left_out_waits(view, shares.sample_type, &amount, options));

@@ -1,6 +1,6 @@
 /** Readable values, the same texts as `amount.rs` writes. */
 
-/** @typedef {{family: string, factor: number, unit: string, what: string}} Amount */
+/** @typedef {{family: string, factor: number, unit: string, what: string, kind: string}} Amount */
 
 /** @type {Record<string, [number, number, string][]>} */
 const AMOUNT_STEPS = {

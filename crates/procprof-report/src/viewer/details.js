@@ -39,7 +39,7 @@ export function describe(layer, hit, whole, alone) {
 
 /** What the values count. @param {import('./slice.js').Head} head */
 function measureOf(head) {
-  return textOf('what', head.sample_types[head.sample_index]?.[0] ?? '', head.amount.what);
+  return textOf('what', head.amount.kind, head.amount.what);
 }
 
 /** @param {import('./slice.js').Slice} slice @param {number} i */

@@ -216,6 +216,8 @@ fn push_amount(json: &mut String, about: &About) {
     push_json(json, &about.amount.unit);
     json.push_str(",\"what\":");
     push_json(json, &about.amount.what);
+    json.push_str(",\"kind\":");
+    push_json(json, &about.amount.kind);
     let _ = write!(json, "}},\"layout\":\"{layout}\"");
 }
 

@@ -455,6 +455,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["CPU, 1 core", "CPU、1 コア", "CPU，1 核"],
     ["CPU, {0} cores", "CPU、{0} コア", "CPU，{0} 核"],
     ["CPU", "CPU", "CPU"],
+    ["of Java code", "Java コード", "Java 代码"],
     ["wall, {0} threads", "経過時間、{0} スレッド", "挂钟时间，{0} 个线程"],
     ["in use", "使用中", "使用中"],
     ["allocated", "割り当て", "已分配"],

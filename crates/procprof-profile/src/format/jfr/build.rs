@@ -138,6 +138,9 @@ impl<'r> Builder<'r> {
             means: means(measure, facts.is_async_profiler).to_owned(),
             ..Meta::default()
         };
+        if measure == Measure::Execution && facts.counter.is_empty() && !facts.is_async_profiler {
+            meta.set_counts("time of Java code");
+        }
         let samples = &recording.samples[measure as usize];
         meta.truncated = Some(samples.cut).filter(|cut| *cut > 0);
         meta.lost = Some(facts.lost).filter(|lost| *lost > 0 && measure == Measure::CpuTime);

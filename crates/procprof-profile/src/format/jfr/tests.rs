@@ -301,6 +301,7 @@ fn the_setting_of_async_profiler_decides_what_its_samples_are_of() {
         let mut all: Vec<_> = settings.iter().map(|(name, value, class)| setting(*class, name, value)).collect();
         all.extend([setting(SAMPLE, "wall", wall), sample(1, 1), sample(1, 1)]);
         let all = decode_events(&chunk_of(classes, &all), &Limits::default()).unwrap();
+        assert_eq!(all[0].profile.meta().counts(), None, "async-profiler samples CPU time");
         (all[0].event.clone(), all[0].profile.total(0), all[0].profile.total(1))
     };
     // None of the samples has a state.
@@ -590,6 +591,7 @@ fn a_recording_of_jdk_17_has_the_methods_threads_and_locks_of_its_program() {
     assert_eq!(kinds, 0, "every wait has its kind");
     let cpu = &all[0].profile;
     assert_eq!(cpu.total(1), 20_000_000 * cpu.total(0));
+    assert_eq!(cpu.meta().counts(), Some("time of Java code"));
     assert!(cpu.duration().0 > 1_000_000_000 && cpu.meta().instance_version.contains("17."), "{:?}", cpu.meta());
     assert!(all[0].warnings.is_empty(), "{:?}", all[0].warnings);
 }
