@@ -47,6 +47,7 @@ const GROUPS: [(Group, Text); 5] = [
 /// Facts that profiles carry under short names.
 const NAMES: &[(&str, Group, Text, Reading)] = &[
     ("time-claimed", Group::Profile, t!("Time by its own clock"), Reading::Plain),
+    ("counts", Group::Profile, t!("Value"), Reading::Plain),
     ("imported-from", Group::Profile, t!("Imported from"), Reading::Plain),
     ("fetched-from", Group::Profile, t!("Fetched from"), Reading::Plain),
     ("host-id", Group::Profile, t!("Host id"), Reading::Plain),
