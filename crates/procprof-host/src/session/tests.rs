@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use procprof_profile::perf_event::{CONTEXT_KERNEL, FileIdentity, ImageId, MappedFile, Registers, Task};
+use procprof_profile::perf_event::{CONTEXT_KERNEL, Counters, FileIdentity, ImageId, MappedFile, Registers, Task};
 use proptest::prelude::*;
 
 use super::*;
@@ -51,6 +51,7 @@ fn sample<'a>(values: &'a [[u8; 8]], stack: &'a [u8], callchain: &'a [[u8; 8]]) 
         time: 0,
         cpu: 0,
         period: 0,
+        counters: Counters::default(),
         callchain,
         raw: &[],
         registers: Registers::new(MASK, values),
