@@ -1,5 +1,6 @@
 //! The summary of a profile in lists, computed once: totals, threads, top functions, and a thumbnail of the flame
-//! graph; and what all its functions take. Like the reports, they leave out waits of a JVM that are not for locks, and the last three allocator frames at the leaf.
+//! graph; and what all its functions take. Like the reports, they leave out waits of a JVM that are not for locks, and
+//! the last three leave out allocator frames at the leaf.
 
 use std::borrow::Cow;
 

@@ -3,7 +3,8 @@
 //!
 //! Frames are omitted by the profile's own expressions (`drop_frames`), exactly as `go tool pprof` does it, and at the
 //! leaf also those without a name in an allocator's library, which `go tool pprof` shows. Values and totals stay: those
-//! of a frame are its caller's then. Of the waits of a JVM, those for locks are shown, by the waiting method. If nothing is omitted, or the profile is not needed afterwards, nothing is copied.
+//! of a frame are its caller's then. Of the waits of a JVM, those for locks are shown, by the waiting method. If nothing
+//! is omitted, or the profile is not needed afterwards, nothing is copied.
 
 use std::borrow::Cow;
 

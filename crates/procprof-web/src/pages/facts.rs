@@ -129,7 +129,7 @@ const NAMES: &[(&str, Group, Text, Reading)] = &[
 ];
 
 /// The texts that ingest gives profiles of a known type.
-const MEANS: [Text; 8] = [
+const MEANS: [Text; 9] = [
     t!("CPU time of all threads during the capture"),
     t!("time that passed, on and off the CPU"),
     t!("time in which threads did not run: blocked, or ready without a CPU"),
@@ -138,6 +138,7 @@ const MEANS: [Text; 8] = [
     t!("time spent waiting for locks, charged to who waited"),
     t!("time others waited for locks, charged to who held them"),
     t!("goroutines at that moment"),
+    t!("goroutines at that moment that nothing can wake"),
 ];
 
 /// The card with all facts.

@@ -109,6 +109,11 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "其他线程等锁的时间，计入持有者",
     ],
     ["goroutines at that moment", "その時点の goroutine", "该时刻的 goroutine"],
+    [
+        "goroutines at that moment that nothing can wake",
+        "その時点の、二度と起こされない goroutine",
+        "该时刻再也不会被唤醒的 goroutine",
+    ],
     ["Started (UTC)", "開始（UTC）", "开始时间（UTC）"],
     ["Completed (UTC)", "完了（UTC）", "完成时间（UTC）"],
     ["Duration", "時間", "时长"],
