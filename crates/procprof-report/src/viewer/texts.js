@@ -30,7 +30,7 @@ export function keyTable() {
 /**
  * The text with its `{places}` filled.
  * @param {string} text
- * @param {Record<string, string | number>} values
+ * @param {Record<string, unknown>} values
  */
 export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (_, key) => String(values[key] ?? ''));
