@@ -8,7 +8,7 @@ import { TEXTS, fill, keyTable, textOf } from './texts.js';
 /** @typedef {{key: string, help: string, choices?: string[]}} OptionRow */
 
 /** Options of the filter form in its order. */
-const FILTER_KEYS = ['focus', 'ignore', 'hide', 'show', 'show_from', 'tagfocus', 'tagignore', 'waits', 'tagroot', 'granularity', 'normalize'];
+const FILTER_KEYS = ['focus', 'ignore', 'hide', 'show', 'show_from', 'tagfocus', 'tagignore', 'tagroot', 'granularity', 'normalize'];
 const SWITCH_KEYS = ['invert', 'collapse_recursion', 'noinlines', 'keep_allocators', 'drop_negative'];
 
 /**
