@@ -495,7 +495,7 @@ async fn a_file_is_a_flame_graph_by_default() {
     assert_eq!(zipped.headers()["content-encoding"], "gzip");
     let page = server.text(&format!("/p/{}", pushed["id"].as_str().unwrap())).await;
     assert!(
-        page.contains("What is known") && page.contains("id=\"viewer-config\"") && !page.contains("<iframe"),
+        page.contains("About this profile") && page.contains("id=\"viewer-config\"") && !page.contains("<iframe"),
         "{page}"
     );
     assert!(

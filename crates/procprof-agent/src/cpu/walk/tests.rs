@@ -38,8 +38,10 @@ fn at(word: u64) -> u64 {
 
 #[test]
 fn follows_rising_frames_to_the_root() {
-    let words = [7, at(4), CODE + 1, 9, at(6), CODE + 2, 0, 0];
-    assert_eq!(walked(&words, at(1)), (vec![1, CODE + 1, CODE + 2], End::Root));
+    let words = |last| [7, at(4), CODE + 1, 9, last, CODE + 2, 0, 0];
+    assert_eq!(walked(&words(0), at(1)), (vec![1, CODE + 1, CODE + 2], End::Root));
+    // Zeros are what memory that nothing has written has, too.
+    assert_eq!(walked(&words(at(6)), at(1)), (vec![1, CODE + 1, CODE + 2], End::Lost));
 }
 
 #[test]
