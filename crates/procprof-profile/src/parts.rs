@@ -74,6 +74,19 @@ impl Parts {
         Ok(id)
     }
 
+    /// The same tables without samples.
+    pub fn without_samples(&self) -> Parts {
+        Parts {
+            values: Vec::new(),
+            raw_values: Vec::new(),
+            stacks: Vec::new(),
+            stack_ends: Vec::new(),
+            labels: Vec::new(),
+            label_ends: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// Appends a sample.
     ///
     /// # Errors

@@ -14,16 +14,8 @@ use crate::{Options, Result};
 /// nearest to the leaf).
 pub(crate) fn with_tag_frames(profile: Profile, options: &Options) -> Result<Profile> {
     let (roots, leaves) = (keys(&options.tagroot), keys(&options.tagleaf));
-    let cleared = |parts: &Parts| Parts {
-        values: Vec::new(),
-        raw_values: Vec::new(),
-        stacks: Vec::new(),
-        stack_ends: Vec::new(),
-        labels: Vec::new(),
-        label_ends: Vec::new(),
-        ..parts.clone()
-    };
-    let mut frames = TagFrames { parts: cleared(profile.parts()), known: HashMap::default(), unit: &options.unit };
+    let mut frames =
+        TagFrames { parts: profile.parts().without_samples(), known: HashMap::default(), unit: &options.unit };
     let (mut meter, mut pace) = (options.budget.meter("the stacks with frames of labels"), options.budget.pace());
     for sample in profile.samples() {
         let added = roots.len() + leaves.len();

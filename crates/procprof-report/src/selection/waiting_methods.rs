@@ -36,7 +36,7 @@ pub(super) fn with_waiting_methods(profile: Cow<'_, Profile>) -> Result<(Cow<'_,
     if waits == 0 {
         return Ok((profile, 0));
     }
-    let mut leaves = Leaves { parts: without_samples(profile.parts()), known: HashMap::default() };
+    let mut leaves = Leaves { parts: profile.parts().without_samples(), known: HashMap::default() };
     for (sample, is_wait) in profile.samples().zip(is_wait) {
         let Some((leaf, class)) = waiting(&profile, sample.stack).filter(|_| is_wait) else {
             leaves.parts.push_sample(sample.stack, sample.values, sample.labels)?;
@@ -49,18 +49,6 @@ pub(super) fn with_waiting_methods(profile: Cow<'_, Profile>) -> Result<(Cow<'_,
     let mut parts = leaves.parts;
     parts.raw_values.clone_from(&profile.parts().raw_values);
     Ok((Cow::Owned(parts.finish()?), waits))
-}
-
-fn without_samples(parts: &Parts) -> Parts {
-    Parts {
-        values: Vec::new(),
-        raw_values: Vec::new(),
-        stacks: Vec::new(),
-        stack_ends: Vec::new(),
-        labels: Vec::new(),
-        label_ends: Vec::new(),
-        ..parts.clone()
-    }
 }
 
 /// The place of the waiting method in a stack, and the function of the class, if the stack has one.
