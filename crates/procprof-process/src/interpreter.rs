@@ -184,19 +184,19 @@ fn version_of(process: &Process) -> Option<u32> {
 
 fn by_symbols(pid: Pid) -> Option<&'static Interpreter> {
     let executable = ReadCache::new(File::open(format!("/proc/{}/exe", pid.0)).ok()?);
-    let exported = Exported::of_file(&executable)?;
+    let symbols_of_file = DynamicSymbols::of_file(&executable)?;
     let mut with_symbol = INTERPRETERS.iter().filter(|interpreter| !interpreter.symbol.is_empty());
-    with_symbol.find(|interpreter| exported.has(interpreter.symbol))
+    with_symbol.find(|interpreter| symbols_of_file.has(interpreter.symbol))
 }
 
 /// The dynamic symbols of a file of 64 bits.
-struct Exported<'data> {
+struct DynamicSymbols<'data> {
     endian: Endianness,
     symbols: &'data [Sym64<Endianness>],
     names: &'data [u8],
 }
 
-impl<'data> Exported<'data> {
+impl<'data> DynamicSymbols<'data> {
     /// `None` for a file without them, or with tables beyond [`TABLE_MAX`].
     fn of_file<R: ReadRef<'data>>(file: R) -> Option<Self> {
         let header = FileHeader64::<Endianness>::parse(file).ok()?;
@@ -284,11 +284,11 @@ mod tests {
         };
         let symbols = [symbol(1, 7), symbol(6, 7), symbol(20, 0), symbol(34, 7)];
         let names = b"\0main\0X_loop_of_code\0ruby_run_node\0perl_run2\0";
-        let exported = Exported { endian: Endianness::Little, symbols: &symbols, names };
-        assert!(exported.has("main") && exported.has("X_loop_of_code"));
-        assert!(!exported.has("loop_of_code"), "an end of a name");
-        assert!(!exported.has("ruby_run_node"), "used, not defined");
-        assert!(!exported.has("perl_run"), "a beginning of a name");
+        let symbols_of_file = DynamicSymbols { endian: Endianness::Little, symbols: &symbols, names };
+        assert!(symbols_of_file.has("main") && symbols_of_file.has("X_loop_of_code"));
+        assert!(!symbols_of_file.has("loop_of_code"), "an end of a name");
+        assert!(!symbols_of_file.has("ruby_run_node"), "used, not defined");
+        assert!(!symbols_of_file.has("perl_run"), "a beginning of a name");
     }
 
     /// A process of a command, ended when dropped.
