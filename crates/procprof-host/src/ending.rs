@@ -1,4 +1,4 @@
-//! How the walk of a stack ends.
+//! The end of the walk of a stack.
 
 use procprof_unwind::Lost;
 

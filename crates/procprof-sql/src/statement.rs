@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! ADMIN EXECUTE ON (FRONTEND | id, … | ALL BACKENDS | ALL COMPUTE NODES) 'script'
-//! COLLECT CPU | WALL | OFF_CPU | ALLOC | HEAP | CONTENTION | MUTEX | GOROUTINE | GOROUTINELEAK ON node, … [FOR n SECONDS]
+//! COLLECT CPU | WALL | OFF_CPU | ALLOC | HEAP | CONTENTION | MUTEX | GOROUTINE | GOROUTINELEAK
+//!         ON node, … [FOR n SECONDS]
 //! KILL [CONNECTION | QUERY] n
 //! SHOW [FULL] what [FROM …] [LIKE 'pattern']         USE name        SET …
 //! SELECT … | WITH … | VALUES … | EXPLAIN SELECT …    left to the tables

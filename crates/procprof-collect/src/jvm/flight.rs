@@ -40,7 +40,7 @@ pub struct FlightRecorder {
     version: u32,
     settings: FlightSettings,
     folder: PrivateFolder,
-    /// Where the JVM keeps what it records; known once a recording has begun.
+    /// The folder in which the JVM keeps what it records; known once a recording has begun.
     repository: Option<Repository>,
     recordings: u32,
 }

@@ -80,8 +80,8 @@ pub struct Options {
     pub sample_index: String,
     /// The filters of samples, frames and labels; each text is checked.
     pub filters: FilterOptions,
-    /// The waits that are shown; by default those for locks, but all in the report `pprof`, and if a filter or a frame is
-    /// of the label of waits.
+    /// The waits that are shown; by default those for locks, but all in the report `pprof`, and if a filter or a frame
+    /// is of the label of waits.
     pub waits: Option<ShownWaits>,
     /// Functions that `peek` and `list` show; by default all.
     pub symbol: Option<Regex>,

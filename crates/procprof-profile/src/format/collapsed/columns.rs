@@ -15,9 +15,9 @@ use super::{Split, is_passed_over, split};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Columns {
     Count,
-    /// Those of the profile before, and of the one that is compared with it.
+    /// Counts of the profile before, and of the one that is compared with it.
     Pair,
-    /// Of Austin, as its mode says.
+    /// Austin's time, as its mode says.
     Wall,
     Cpu,
     Memory,
