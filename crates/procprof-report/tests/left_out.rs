@@ -1,6 +1,6 @@
 //! The frames that reports omit, how they report it, and that sums stay.
 
-use procprof_profile::{Addr, Mapping, Profile, ProfileBuilder};
+use procprof_profile::{Addr, Mapping, Meta, Profile, ProfileBuilder, ProfileType};
 use procprof_report::{REPORTS, shown_by_default};
 
 use crate::samples;
@@ -148,4 +148,25 @@ fn a_wait_is_shown_by_its_method_with_the_class_beside_it() {
     assert_eq!(stacks, expected);
     let kept = samples::text(&waits(), "collapsed", &[KEPT]);
     assert!(kept.contains("LockSupport.park;jdk.internal.misc.Unsafe.park;app.Lock$Sync "), "{kept}");
+}
+
+#[test]
+fn a_profile_that_go_does_not_record_by_default_names_the_call_that_begins_it() {
+    for (profile_type, engine, call) in [
+        (ProfileType::Mutex, "go", Some("runtime.SetMutexProfileFraction")),
+        (ProfileType::Contention, "go", Some("runtime.SetBlockProfileRate")),
+        (ProfileType::Contention, "brpc", None),
+        (ProfileType::Cpu, "go", None),
+    ] {
+        let meta = Meta { profile_type: Some(profile_type.clone()), engine: engine.to_owned(), ..Meta::default() };
+        let empty = ProfileBuilder::new(profile_type.sample_types()).finish().unwrap().with_meta(&meta).unwrap();
+        let shown = samples::text(&empty, "flamegraph", &[]);
+        assert_eq!(shown.contains("has samples only if the program calls"), call.is_some(), "{profile_type} {engine}");
+        assert!(call.is_none_or(|call| shown.contains(call)), "{shown}");
+        let mut builder = ProfileBuilder::new(profile_type.sample_types());
+        let frame = builder.frame("main");
+        builder.sample(&[frame], &[1, 1], &[]);
+        let profile = builder.finish().unwrap().with_meta(&meta).unwrap();
+        assert!(!samples::text(&profile, "flamegraph", &[]).contains("only if"), "{profile_type} {engine}");
+    }
 }

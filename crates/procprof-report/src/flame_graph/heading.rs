@@ -9,7 +9,7 @@ use crate::display::text::one_line;
 use crate::selection::view::View;
 use crate::stacks::stack_tree::StackTree;
 use crate::viewer::Note;
-use crate::viewer::about::{Shares, counted, facts, filters, left_out, left_out_waits, losses, title};
+use crate::viewer::about::{Shares, counted, facts, filters, left_out, left_out_waits, losses, title, unrecorded};
 
 /// Lines of text above the picture.
 #[derive(Clone, Debug)]
@@ -33,7 +33,11 @@ impl Heading {
         };
         let title = options.title.clone().unwrap_or_else(|| title(profile, &meta, tree.sample_type));
         let waits = left_out_waits(view, tree.sample_type, amount, options);
-        let notes = filters(&shares, amount, options).into_iter().chain(waits).chain(left_out(view));
+        let notes = filters(&shares, amount, options)
+            .into_iter()
+            .chain(waits)
+            .chain(left_out(view))
+            .chain(unrecorded(&meta, &shares));
         let mut remarks: Vec<String> = notes.map(|note| note.text()).collect();
         let losses: Vec<String> = losses(&meta).iter().map(Note::text).collect();
         remarks.extend((!losses.is_empty()).then(|| losses.join(" \u{b7} ")));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use procprof_profile::diff::{self, Scaling};
-use procprof_profile::{Meta, Profile};
+use procprof_profile::{Meta, Profile, ProfileType};
 
 use super::nodes::Nodes;
 use super::note::Note;
@@ -61,6 +61,7 @@ impl About {
         notes.extend(left_out_waits(view, shares.sample_type, &amount, options));
         notes.extend(left_out(view));
         notes.extend(losses(&meta));
+        notes.extend(unrecorded(&meta, shares));
         About {
             title: options.title.clone().unwrap_or_else(|| title(profile, &meta, shares.sample_type)),
             facts: facts(profile, &meta, shares, &amount),
@@ -240,6 +241,18 @@ pub(crate) fn left_out(view: &View<'_>) -> Option<Note> {
     let (key, frames) = what;
     let note = Note::new(key, &[], format!("{frames} at the leaf are left out"));
     Some(Note { shown_by: Some(("keep_allocators", "true")), ..note })
+}
+
+/// The reason why a profile of Go's runtime has no samples of locks or blocked goroutines: by default it records none.
+pub(crate) fn unrecorded(meta: &Meta, shares: &Shares) -> Option<Note> {
+    let (kind, function) = match meta.profile_type {
+        Some(ProfileType::Mutex) => ("mutex", "runtime.SetMutexProfileFraction"),
+        Some(ProfileType::Contention) => ("block", "runtime.SetBlockProfileRate"),
+        _ => return None,
+    };
+    let text = format!("Go's {kind} profile has samples only if the program calls {function}");
+    let is_unrecorded = meta.engine == "go" && shares.profile_total == 0;
+    is_unrecorded.then(|| Note::new("unrecordedByGo", &[kind, function], text))
 }
 
 /// Lost, cut and unsampled amounts.
