@@ -78,6 +78,10 @@ impl Processes {
         self.all.get_mut(&pid)
     }
 
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.all.keys().copied().collect()
+    }
+
     pub(crate) fn contains(&self, pid: u32) -> bool {
         self.all.contains_key(&pid)
     }

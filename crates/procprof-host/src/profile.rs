@@ -68,6 +68,7 @@ pub(crate) fn profile(
     meta.truncated = Some(truncated);
     if let Some(statistics) = statistics {
         meta.lost = Some(statistics.lost);
+        meta.unsampled = (facts.measure != Measure::OffCpu).then_some(statistics.unsampled);
         meta.more.extend(figures(statistics, facts).map(|(key, value)| (key.to_owned(), value.to_string())));
     }
     for comment in meta.to_comments() {

@@ -2,6 +2,7 @@
 
 mod cut;
 mod measured;
+mod used;
 
 use std::io;
 use std::time::{Duration, Instant, SystemTime};
@@ -60,7 +61,8 @@ pub enum Target {
     Processes(Vec<u32>),
     /// All processes of the host.
     Host,
-    /// What the calling thread starts after [`Recorder::attach`], from its execution of a program on.
+    /// What the calling thread starts after [`Recorder::attach`], from its execution of a program on; the recorder is to
+    /// be told of it by [`Recorder::started`].
     FutureChildren,
 }
 
@@ -144,6 +146,17 @@ struct Purpose {
     period: u64,
     /// The thread it was opened for, if for one.
     thread: Option<u32>,
+    /// The process that is recorded with it, if that is one.
+    pid: Option<u32>,
+    /// Nanoseconds that its samples of CPU time stand for since the last cut, and those it has counted until then.
+    sampled: u64,
+    counted: u64,
+}
+
+impl Purpose {
+    fn new(sampling: &Sampling, thread: Option<u32>, pid: Option<u32>) -> Self {
+        Self { trigger: sampling.trigger, period: sampling.period, thread, pid, sampled: 0, counted: 0 }
+    }
 }
 
 /// How often switches are sampled.
@@ -307,7 +320,7 @@ impl Recorder {
             let needed = (self.threads.len() + new.len()) * opening.cpus.len() * self.samplings.len();
             for tid in new {
                 let opened = self.open_on_all(Subject::Thread(tid), Some(pid), opening);
-                match opened {
+                match opened.and_then(|()| self.keep_apart(tid, pid)) {
                     Ok(()) => drop(self.threads.insert(tid)),
                     Err(Error::NoSuchProcess { .. }) if round > 0 || tid != pid => {}
                     Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::EMFILE) => {
@@ -329,9 +342,9 @@ impl Recorder {
         let events = cpus.into_iter().flat_map(|cpu| samplings.iter().map(move |sampling| (cpu, sampling)));
         for (cpu, sampling) in events {
             let sampling = Sampling { wakeup_bytes: (opening.ring_bytes / 4) as u32, ..*sampling };
-            let event = Event::open(subject, cpu, &sampling).map_err(|error| refusal(pid, error))?;
+            let event = Event::open(subject, Some(cpu), &sampling).map_err(|error| refusal(pid, error))?;
             let thread = if let Subject::Thread(tid) = subject { Some(tid) } else { None };
-            self.events.insert(event.id(), Purpose { trigger: sampling.trigger, period: sampling.period, thread });
+            self.events.insert(event.id(), Purpose::new(&sampling, thread, pid));
             let buffer = (cpu, !sampling.tells_tasks);
             match self.ring_places.get(&buffer).and_then(|place| self.rings.get(*place)) {
                 Some((first, _)) => {
@@ -460,7 +473,13 @@ impl Recorder {
             let first = (0..next.len()).filter(due).min_by_key(|place| next[*place].map(|next| next.time));
             let Some((place, header)) = first.and_then(|place| Some((place, next[place]?.header))) else { break };
             let ring = &mut rings[place].1;
-            match Record::parse(header, ring.body(header), layout) {
+            let record = Record::parse(header, ring.body(header), layout);
+            if let Some(Record::Sample(sample)) = &record
+                && let Some(purpose) = events.get_mut(&sample.id)
+            {
+                purpose.sampled += purpose.period;
+            }
+            match record {
                 Some(Record::Sample(Sample { id, tid, .. }) | Record::Switched(Switch { id, tid, .. }))
                     if is_duplicate(threads, events, id, tid) => {}
                 // The calling thread has the events that its children inherit.
@@ -513,6 +532,7 @@ impl Recorder {
         self.read(u64::MAX);
         self.session.finish_waits(end);
         self.take_measured(end);
+        self.take_unsampled();
         let mut statistics = self.session.statistics;
         statistics.lost = self.lost(statistics.lost);
         statistics.mappings_refused = self.session.processes.mappings_refused;
@@ -561,6 +581,11 @@ impl Recorder {
     /// Whether time in the kernel is sampled, too.
     pub fn samples_kernel(&self) -> bool {
         self.samplings.iter().all(|sampling| sampling.kernel)
+    }
+
+    /// The number of processes that the filter takes now.
+    pub fn recorded_processes(&mut self) -> usize {
+        self.session.recorded_processes()
     }
 
     /// The number of processes that are known.

@@ -39,6 +39,8 @@ const OUTSIDE: &str = "[process outside the pid namespace]";
 const CODE_OF_32_BITS: &str = "[32-bit code, not unwound]";
 /// The row in the place of the callers that are missing.
 pub(crate) const CUT: &str = "[callers beyond the copied stack]";
+/// The row of CPU time that was used, but has no samples.
+const UNSAMPLED: &str = "[unsampled CPU]";
 /// The row of waits of which no stack is known.
 const WITHOUT_STACK: &str = "[waiting, stack not sampled]";
 /// The row of waits that are shorter than the least duration.
@@ -60,6 +62,9 @@ pub struct Statistics {
     pub samples: u64,
     /// Of these, samples of switches.
     pub samples_of_switches: u64,
+    /// Nanoseconds of CPU time that were used, but that no sample stands for: of threads that ended before a sample was
+    /// due, and of lost samples. 0 for the whole host.
+    pub unsampled: u64,
     /// Waits that have ended, or not yet at the end of the recording.
     pub waits: u64,
     /// Nanoseconds of waits.
@@ -290,6 +295,15 @@ impl Session {
         self.stacks.add(&owner, stack, Amount { count: 1, nanos: sample.period });
     }
 
+    /// Adds CPU time, in nanoseconds, of a process and what it started, that no sample stands for.
+    pub(crate) fn unsampled(&mut self, pid: u32, nanos: u64) {
+        if nanos > 0 {
+            self.statistics.unsampled += nanos;
+            let (owner, stack) = (self.owner(pid, pid, RUNNING, None), self.stacks.stack(&[Frame::Note(UNSAMPLED)]));
+            self.stacks.add(&owner, stack, Amount { count: 0, nanos });
+        }
+    }
+
     /// Takes a sample of a thread that is about to cease to run.
     pub(crate) fn ceases(&mut self, sample: &Sample<'_>) {
         if self.has_ended(sample.tid) {
@@ -481,6 +495,11 @@ impl Session {
     }
 
     /// Whether samples of a process are kept.
+    /// The number of known processes that the filter takes.
+    pub(crate) fn recorded_processes(&mut self) -> usize {
+        self.processes.pids().into_iter().filter(|pid| self.takes(*pid)).count()
+    }
+
     fn takes(&mut self, pid: u32) -> bool {
         if !self.processes.contains(pid) {
             self.processes.read(pid, &mut self.images);

@@ -1,13 +1,13 @@
 //! Programs with a known split of CPU time, recorded by pid and from their start.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use procprof_host::{Error, Filter, Options, Recorder, Recording, Target};
 
-use crate::program::{Program, wait_until};
+use crate::program::{Program, Running, wait_until};
 use crate::shares::{assert_share, count, functions, label, labels, named, with_function};
 
 const HZ: u32 = 997;
@@ -20,6 +20,7 @@ fn options() -> Options {
 fn record_command(program: &Path, words: &[&str]) -> (Recording, f64) {
     let mut recorder = Recorder::attach(Target::FutureChildren, &options()).expect("perf events are permitted");
     let mut child = Command::new(program).args(words).stdout(Stdio::piped()).spawn().unwrap();
+    recorder.started(child.id()).unwrap();
     while child.try_wait().unwrap().is_none() {
         recorder.poll(Duration::from_millis(50)).unwrap();
     }
@@ -41,6 +42,14 @@ fn assert_time(recording: &Recording, used: f64) {
     assert!((samples as f64 - expected).abs() <= bound, "{samples} samples, expected {expected:.0}");
 }
 
+/// Asserts that the values of the profile, with the row of what has no samples, add up to the CPU time used.
+fn assert_sum(recording: &Recording, used: f64) {
+    let sum: i64 = recording.profile.samples().map(|sample| sample.values[1]).sum();
+    // Of a program's last moments, the program prints nothing.
+    let bound = 0.01 * used + 20e6;
+    assert!((sum as f64 - used).abs() <= bound, "{sum} ns of {used} ns: {:?}", recording.statistics);
+}
+
 fn assert_split(recording: &Recording) {
     let profile = named(recording);
     let in_work = |sample: &procprof_profile::Sample<'_>| functions(&profile, sample.stack).contains(&"deep");
@@ -59,6 +68,7 @@ fn a_command_is_recorded_from_its_start_to_its_end() {
         let (recording, used) = record_command(&program.path, &["0.6"]);
         let statistics = recording.statistics;
         assert_time(&recording, used);
+        assert_sum(&recording, used);
         assert!(statistics.to_root as f64 >= 0.99 * statistics.user_stacks as f64, "{options:?}: {statistics:?}");
         assert_eq!((statistics.vanished, statistics.malformed), (0, 0), "{options:?}");
         if !options.contains(&"-s") {
@@ -200,6 +210,43 @@ fn samples_that_do_not_fit_into_the_buffers_are_counted() {
     let recording = recorder.finish().unwrap();
     assert!(recording.statistics.samples > 0 && recording.statistics.lost > 0, "{:?}", recording.statistics);
     assert_time(&recording, used);
+    assert_sum(&recording, used);
+}
+
+#[test]
+fn time_of_what_ends_before_a_sample_is_due_is_a_row() {
+    const ROUNDS: u32 = 400;
+    let program = Program::new("short.c", &["-O2"]);
+    for (mode, by_pid) in [("spawn", true), ("spawn", false), ("threads", true), ("threads", false)] {
+        let options = Options { hz: 99, ..Options::default() };
+        let mut command = Command::new(&program.path);
+        command.args([mode, &ROUNDS.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (mut recorder, mut child) = if by_pid {
+            let child = Running(command.spawn().unwrap());
+            (Recorder::attach(Target::Processes(vec![child.0.id()]), &options).expect("perf events"), child)
+        } else {
+            let mut recorder = Recorder::attach(Target::FutureChildren, &options).expect("perf events");
+            let child = Running(command.spawn().unwrap());
+            recorder.started(child.0.id()).unwrap();
+            (recorder, child)
+        };
+        child.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+        while child.0.try_wait().unwrap().is_none() {
+            recorder.poll(Duration::from_millis(50)).unwrap();
+        }
+        let recording = recorder.finish().unwrap();
+        let used = printed(&mut child.0);
+        assert_sum(&recording, used);
+        let profile = named(&recording);
+        // The process goes on, so that its own time is sampled, whatever it starts.
+        let (own, _) = with_function(&profile, "own_work");
+        let expected = f64::from(ROUNDS) * 1e6 * 99.0 / 1e9;
+        let bound = 5.0 * expected.sqrt();
+        assert!((own - expected).abs() <= bound, "{mode} {by_pid}: {own} of {expected} samples in own_work");
+        let unsampled = recording.statistics.unsampled as f64;
+        assert!(unsampled > 0.0 && unsampled < used, "{mode} {by_pid}: {unsampled} of {used}");
+        assert!(labels(&recording.profile, "process").contains("short"), "{mode} {by_pid}");
+    }
 }
 
 #[test]

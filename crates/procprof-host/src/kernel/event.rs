@@ -21,6 +21,8 @@ pub(crate) enum Subject {
     All,
     /// A thread, and what it will start.
     Thread(u32),
+    /// A thread alone.
+    ThreadAlone(u32),
     /// What the calling thread will start, once that executes a program.
     FutureChildren,
 }
@@ -113,7 +115,7 @@ impl Sampling {
         attributes.set_watermark(1);
         attributes.set_use_clockid(1);
         attributes.set_disabled(1);
-        attributes.set_inherit(u64::from(subject != Subject::All));
+        attributes.set_inherit(u64::from(matches!(subject, Subject::Thread(_) | Subject::FutureChildren)));
         attributes.set_enable_on_exec(u64::from(subject == Subject::FutureChildren && self.is_initial));
         attributes.set_exclude_hv(1);
         attributes.set_exclude_idle(1);
@@ -136,11 +138,13 @@ impl Sampling {
 }
 
 impl Event {
-    /// Opens an event on a CPU; the kernel sees to it that a thread is counted only while it runs there.
-    pub(crate) fn open(subject: Subject, cpu: u32, sampling: &Sampling) -> io::Result<Self> {
+    /// Opens an event on a CPU, or on any; the kernel sees to it that a thread is counted only while it runs there.
+    pub(crate) fn open(subject: Subject, cpu: Option<u32>, sampling: &Sampling) -> io::Result<Self> {
         let pid = match subject {
             Subject::All => -1,
-            Subject::Thread(tid) => i32::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?,
+            Subject::Thread(tid) | Subject::ThreadAlone(tid) => {
+                i32::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?
+            }
             Subject::FutureChildren => 0,
         };
         let mut attributes = sampling.attributes(subject);
@@ -189,10 +193,20 @@ impl Event {
 
     /// Records that did not fit into its buffer; `None` if the kernel does not count them.
     pub(crate) fn lost(&self) -> Option<u64> {
-        // The counter's value and the number of lost records.
+        self.values().and_then(|[_, lost]| lost)
+    }
+
+    /// What it has counted, of a clock in nanoseconds, with the events inherited from it.
+    pub(crate) fn count(&self) -> Option<u64> {
+        self.values().and_then(|[count, _]| count)
+    }
+
+    /// The counter's value and the number of lost records, where the kernel counts them.
+    fn values(&self) -> Option<[Option<u64>; 2]> {
         let mut bytes = [0; 16];
-        let length = rustix::io::read(&self.descriptor, &mut bytes).ok().filter(|_| self.counts_lost)?;
-        bytes.get(..length)?.as_chunks().0.get(1).map(|lost| u64::from_ne_bytes(*lost))
+        let length = rustix::io::read(&self.descriptor, &mut bytes).ok()?;
+        let mut values = bytes.get(..length)?.as_chunks().0.iter().map(|value| u64::from_ne_bytes(*value));
+        Some([values.next(), values.next().filter(|_| self.counts_lost)])
     }
 
     /// The id in its samples, and in those of events inherited from it.
@@ -205,8 +219,8 @@ impl Event {
     }
 }
 
-fn open(attributes: &mut perf_event_attr, pid: i32, cpu: u32) -> io::Result<OwnedFd> {
-    let cpu = i32::try_from(cpu).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+fn open(attributes: &mut perf_event_attr, pid: i32, cpu: Option<u32>) -> io::Result<OwnedFd> {
+    let cpu = cpu.map_or(Ok(-1), i32::try_from).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
     // SAFETY: the kernel reads as many bytes of `attributes` as its `size`, and may write that field.
     let descriptor = unsafe { sys::perf_event_open(attributes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC.into()) };
     if descriptor < 0 {

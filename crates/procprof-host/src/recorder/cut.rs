@@ -59,6 +59,7 @@ impl Recorder {
         let end = now();
         self.read(end);
         self.take_measured(end);
+        self.take_unsampled();
         let facts = self.facts(duration);
         self.begun += duration;
         self.started = self.started.checked_add(duration).unwrap_or(self.started);

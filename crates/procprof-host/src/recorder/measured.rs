@@ -69,10 +69,10 @@ impl Recorder {
                 wakeup_bytes: (opening.ring_bytes / 4) as u32,
                 ..first
             };
-            let event = Event::open(Subject::All, cpu, &sampling).map_err(failed)?;
+            let event = Event::open(Subject::All, Some(cpu), &sampling).map_err(failed)?;
             let ring = opening.map(&event).map_err(|_| failed(io::ErrorKind::OutOfMemory.into()))?;
             event.enable().map_err(failed)?;
-            self.events.insert(event.id(), Purpose { trigger: Trigger::Program, period: 1, thread: None });
+            self.events.insert(event.id(), Purpose::new(&sampling, None, None));
             self.ring_places.insert((cpu, true), self.rings.len());
             self.rings.push((event, ring));
         }
