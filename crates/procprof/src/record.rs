@@ -3,6 +3,7 @@
 mod hints;
 mod jvm;
 mod locks;
+mod priority;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use procprof_report::Report;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::jvm::JvmRecording;
+use self::priority::Priority;
 use crate::report;
 
 /// Seconds that running processes are recorded for, unless `--duration` is given.
@@ -28,8 +30,14 @@ const SECONDS: f64 = 10.0;
 /// Time between two looks at buffers that are not full.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How much later than asked a recording ends before a line tells of it.
+const LATE: Duration = Duration::from_millis(500);
+
 /// Samples for each second of CPU time, unless `--frequency` is given.
 const HZ: u32 = 99;
+
+/// Per cent of CPU time without samples from which a line tells of it.
+const UNSAMPLED_SHARE_MIN: f64 = 2.0;
 
 /// The time that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -149,6 +157,7 @@ fn report_name(text: &str) -> Result<String, String> {
 /// Records, names the addresses and shows the profile.
 pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     let stop = stop_by_signals()?;
+    let priority = Priority::raise();
     let target = match arguments {
         RecordArgs { all: true, .. } | RecordArgs { cgroup: Some(_), .. } | RecordArgs { comm: Some(_), .. } => {
             Target::Host
@@ -168,6 +177,7 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         let progress = progress(arguments, Some(arguments.duration.unwrap_or(SECONDS)));
         let profile = recording.finish(&stop, &progress)?;
         progress.finish_and_clear();
+        drop(priority);
         return shown(arguments, profile);
     }
     let is_off_cpu = matches!(arguments.measure, Type::OffCpu | Type::Lock);
@@ -202,7 +212,13 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     if let Some(reason) = recorder.without_bpf() {
         eprintln!("procprof: waits are recorded by perf events, at a cost for each switch: {reason}");
     }
-    let mut child = start(&arguments.command)?;
+    if let Some(line) = nobody_yet(arguments, &mut recorder) {
+        eprintln!("procprof: {line}");
+    }
+    let mut child = priority.without(|| start(&arguments.command))?;
+    if let Some(child) = &child {
+        recorder.started(child.id())?;
+    }
     let duration = arguments.duration.or_else(|| child.is_none().then_some(SECONDS));
     let limit = duration.map(Duration::from_secs_f64);
     let progress = progress(arguments, duration);
@@ -218,6 +234,9 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     let elapsed = begun.elapsed();
     let recording = recorder.finish()?;
     progress.finish_and_clear();
+    if let Some(limit) = limit.filter(|limit| elapsed > *limit + LATE) {
+        eprintln!("procprof: {}", late(elapsed, limit));
+    }
     if let Some(child) = &mut child
         && matches!(child.try_wait(), Ok(None))
     {
@@ -226,14 +245,18 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     for line in summary(&recording.statistics, elapsed, options.measure, frequency) {
         eprintln!("procprof: {line}");
     }
-    let Recording { profile, files, .. } = recording;
-    if profile.sample_count() == 0 {
-        match options.measure {
-            Measure::OffCpu => bail!("nothing was recorded: no thread ceased to run"),
-            _ => {
-                bail!("no sample was taken: nothing recorded used {:.0} ms of CPU time", 1000.0 / f64::from(frequency))
-            }
-        }
+    let Recording { profile, files, statistics, .. } = recording;
+    let period = 1_000_000_000 / u64::from(frequency);
+    let is_empty = profile.sample_count() == 0;
+    match options.measure {
+        Measure::OffCpu if is_empty => bail!("nothing was recorded: no thread ceased to run"),
+        Measure::Cpu if statistics.samples == 0 && statistics.unsampled < period => bail!(
+            "no sample was taken: what was recorded used {:.1} ms of CPU time, and one is taken after each {:.1} ms",
+            statistics.unsampled as f64 / 1e6,
+            period as f64 / 1e6
+        ),
+        Measure::Wall if is_empty => bail!("nothing was recorded: no thread ran or ceased to run"),
+        Measure::Cpu | Measure::OffCpu | Measure::Wall => {}
     }
     let mut profile = report::named_here(profile, &files, process)?;
     if arguments.measure == Type::Lock {
@@ -241,10 +264,12 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         if profile.sample_count() == 0 {
             bail!("no thread waited for a lock");
         }
+        eprintln!("procprof: {}", locks::left_out(&profile, statistics.waited));
     }
     for line in hints::hints(&profile) {
         eprintln!("procprof: {line}");
     }
+    drop(priority);
     shown(arguments, profile)
 }
 
@@ -276,6 +301,27 @@ fn jvm_recording(arguments: &RecordArgs) -> Result<Option<JvmRecording>> {
             Ok(None)
         }
     }
+}
+
+/// A line for a name or control group that no process has now.
+fn nobody_yet(arguments: &RecordArgs, recorder: &mut Recorder) -> Option<String> {
+    let nobody = match (&arguments.comm, &arguments.cgroup) {
+        (_, Some(path)) if !is_cgroup(path) => format!("there is no control group {path}"),
+        (None, Some(path)) => format!("no process is in control group {path}"),
+        (Some(name), None) => format!("no process is named {name}"),
+        (Some(name), Some(path)) => format!("no process in control group {path} is named {name}"),
+        (None, None) => return None,
+    };
+    let is_nobody = recorder.recorded_processes() == 0;
+    is_nobody.then(|| format!("{nobody} now; such processes that start meanwhile are recorded"))
+}
+
+/// Whether there is a control group with this path, in any hierarchy.
+fn is_cgroup(path: &str) -> bool {
+    let root = std::path::Path::new("/sys/fs/cgroup");
+    let hierarchies = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+    let below = path.trim_start_matches('/');
+    hierarchies.chain([root.to_owned()]).any(|hierarchy| hierarchy.join(below).is_dir())
 }
 
 /// Shows a profile with names as the options want it.
@@ -324,6 +370,12 @@ fn has_ended(child: &mut Option<Child>) -> Result<bool> {
     Ok(status.is_some())
 }
 
+/// A line about a recording that took longer than asked.
+fn late(elapsed: Duration, limit: Duration) -> String {
+    let (elapsed, limit) = (elapsed.as_secs_f64(), limit.as_secs_f64());
+    format!("recorded for {elapsed:.1} s instead of {limit:.1} s: other processes kept this one from the CPU")
+}
+
 /// A line on the terminal while a recording runs; when standard error is no terminal, one when it has begun.
 fn progress(arguments: &RecordArgs, duration: Option<f64>) -> ProgressBar {
     let subject = subject(arguments);
@@ -355,6 +407,19 @@ fn running(elapsed: Duration, statistics: &Statistics) -> String {
     format!("{:.1} s, {} samples{lost}", elapsed.as_secs_f64(), statistics.samples)
 }
 
+/// A line about CPU time that was used and not sampled, where that is more than threads have at their ends anyway.
+fn unsampled(nanos: u64, sampled: f64, hz: u32) -> Option<String> {
+    let (seconds, period) = (nanos as f64 / 1e9, 1.0 / f64::from(hz));
+    let share = 100.0 * seconds / (seconds + sampled);
+    (seconds > period && share >= UNSAMPLED_SHARE_MIN).then(|| {
+        format!(
+            "{seconds:.2} s more ({share:.0} % of the CPU time used) has no samples: threads that ran less than {:.1} ms, \
+             or lost samples; a higher --frequency or --all samples more of it",
+            1000.0 * period
+        )
+    })
+}
+
 /// What was recorded, and what of it is missing or incomplete.
 fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32) -> Vec<String> {
     let Statistics { samples, user_stacks, to_root, .. } = *statistics;
@@ -364,6 +429,7 @@ fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32
     if measure != Measure::OffCpu {
         let cpu = cpu_samples as f64 / f64::from(hz);
         lines.push(format!("{cpu_samples} samples in {elapsed:.1} s at {hz} Hz: {cpu:.2} s of CPU time"));
+        lines.extend(unsampled(statistics.unsampled, cpu, hz));
     }
     if measure != Measure::Cpu {
         let Statistics { waits, waited, samples_of_switches, .. } = *statistics;

@@ -359,6 +359,53 @@ fn what_can_not_be_recorded_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_name_or_control_group_without_processes_is_told_of_at_once() {
+    for (arguments, expected) in [
+        (["--comm", "no-such-name"], "procprof: no process is named no-such-name now"),
+        (["--cgroup", "/no/such/group"], "procprof: there is no control group /no/such/group now"),
+    ] {
+        let mut command = procprof();
+        command.arg("record").args(arguments).args(["-d", "86400"]).stderr(Stdio::piped());
+        let mut recording = Running(command.spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(recording.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with(expected), "{line}");
+    }
+    let own = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let output = procprof().args(["record", "--comm", own.trim(), "-d", "0.01"]).output().unwrap();
+    assert!(!text(&output).contains("no process is named"), "{}", text(&output));
+}
+
+#[test]
+fn processes_too_short_for_a_sample_are_a_row_and_a_line() {
+    let burn = Burn::new(&[]);
+    let short = burn.file("short");
+    compiled("short.c", &[], &short);
+    let file = burn.file("recorded.pb.gz");
+    let mut command = procprof();
+    command.args(["record", "-F", "20", "-o", file.to_str().unwrap(), "--", short.to_str().unwrap(), "spawn", "200"]);
+    let mut recording = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    recording.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let output = recording.wait_with_output().unwrap();
+    let printed = text(&output);
+    assert!(output.status.success() && printed.contains("% of the CPU time used) has no samples"), "{printed}");
+    let profile = decoded(&file);
+    let row = time_of(&profile, "[unsampled CPU]");
+    assert!(row > 0 && fact(&profile, "unsampled") == row as f64, "{row}\n{printed}");
+}
+
+#[test]
+fn the_recorder_raises_its_own_priority_and_not_that_of_the_command() {
+    const NICE: &str = "cut -d ' ' -f 19 /proc/self/stat /proc/$PPID/stat; cut -d ' ' -f 19 /proc/$PPID/task/*/stat";
+    let own = rustix::process::getpriority_process(None).unwrap();
+    let output = procprof().args(["record", "--", "sh", "-c", &format!("{NICE}; exit 0")]).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let values: Vec<i32> = printed.lines().map_while(|line| line.trim().parse().ok()).collect();
+    assert_eq!(values[0], own, "{}", text(&output));
+    assert!(values[1..].contains(&-20), "{}", text(&output));
+}
+
+#[test]
 fn a_recording_ends_with_its_process_and_by_a_signal() {
     let burn = Burn::new(&[]);
     let file = burn.file("ended.pb.gz");
@@ -730,6 +777,8 @@ fn waits_are_recorded_as_time_off_cpu_within_the_wall_clock_or_of_locks_alone() 
         let output = procprof().arg("record").args(arguments).output().unwrap();
         let printed = text(&output);
         assert!(output.status.success() && printed.contains(" waits in "), "{kind}: {printed}");
+        let is_told = printed.contains(" s of these waits are for locks and shown; the other ");
+        assert_eq!(is_told, kind == "lock", "{printed}");
         let profile = decoded(&file);
         assert_eq!(types(&profile), expected, "{kind}");
         for function in waits {

@@ -30,3 +30,10 @@ pub(super) fn lock_waits(profile: Profile, subject: &str) -> Result<Profile> {
     }
     Ok(parts.finish()?.with_meta(&meta)?)
 }
+
+/// What of all waits, in nanoseconds, is not in the profile of the waits for locks.
+pub(super) fn left_out(locks: &Profile, waited: u64) -> String {
+    let nanos: i64 = locks.samples().filter_map(|sample| sample.values.get(1)).sum();
+    let (seconds, all) = (nanos as f64 / 1e9, waited as f64 / 1e9);
+    format!("{seconds:.2} s of these waits are for locks and shown; the other {:.2} s are left out", all - seconds)
+}
