@@ -5,24 +5,24 @@ use anyhow::{Context, Result, ensure};
 use crate::cargo::{self, Step};
 use crate::{arrows, browser, docs, modules, places, ports, tools};
 
-/// Runs all checks in turn; stops at the first that fails.
+/// Runs all checks in turn, those that take seconds first; stops at the first that fails.
 pub(crate) fn run() -> Result<()> {
     Step::new(&["fmt", "--all", "--check"]).run()?;
     arrows::check().context("compare the crates with the arrows of ARCHITECTURE.md")?;
     modules::check()?;
     places::check()?;
+    browser::check_types()?;
+    tools::ensure_cargo_subcommand("cargo-deny")?;
+    Step::new(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"]).run()?;
+    advisories()?;
     let everything = cargo::build_everything()?;
     // Without SELECT, `sql::absent` takes the place of the engine; and no other package adds features.
     let mut alone = cargo::linted("check")?;
     alone.args(["--locked", "--package", "procprof", "--no-default-features", "--message-format=json"]);
     let warnings = everything.warnings + cargo::build(alone)?.warnings;
     ensure!(warnings == 0, "{warnings} warnings");
-    browser::check_types()?;
     ports::check()?;
     docs::check()?;
-    tools::ensure_cargo_subcommand("cargo-deny")?;
-    Step::new(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"]).run()?;
-    advisories()?;
     eprintln!("xtask: all checks pass");
     Ok(())
 }
