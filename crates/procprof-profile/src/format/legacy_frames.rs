@@ -32,7 +32,7 @@ pub const HEAP: LegacyFrames = LegacyFrames {
 };
 
 /// Of lock contention profiles: the functions that lock, unlock and take the sample.
-pub const CONTENTION: LegacyFrames = LegacyFrames { drop: &[LOCKS, BRPC, RUST_LOCKS], keep: &[] };
+pub const CONTENTION: LegacyFrames = LegacyFrames { drop: &[LOCKS, BRPC, RUST_LOCKS, SHORT_LOCKS], keep: &[] };
 
 /// Of all others, CPU profiles before all: the profiler's signal handler.
 pub const PROFILER: LegacyFrames = LegacyFrames { drop: &[HANDLERS], keep: &[] };
@@ -184,6 +184,13 @@ const RUST_LOCKS: &[&str] = &[
     "core::ptr::drop_(in_place|glue)(::)?<(std::sync::((non)?poison::)?|lock_api::)(mutex|rwlock)::[A-Za-z]*Guard<.*>>",
     "<std::sys::sync::once::[a-z]+::CompletionGuard as core::ops::drop::Drop>::drop",
     "core::ptr::drop_(in_place|glue)(::)?<std::sys::sync::once::[a-z]+::CompletionGuard>",
+];
+
+/// Inlined locks, whose names have no paths in line tables.
+const SHORT_LOCKS: &[&str] = &[
+    "(try_)?lock(_contended|_slow|_shared_slow|_exclusive_slow)?(<.*>)?",
+    "futex_(wait|wake|wake_all)",
+    "lll_(mutex_)?lock(_optimized|_wait)?",
 ];
 
 const HANDLERS: &[&str] = &[

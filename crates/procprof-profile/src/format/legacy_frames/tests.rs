@@ -158,8 +158,14 @@ fn rust_locks() {
         "<parking_lot::raw_rwlock::RawRwLock as lock_api::rwlock::RawRwLock>::lock_exclusive",
         "<parking_lot_core::thread_parker::imp::ThreadParker as parking_lot_core::thread_parker::ThreadParkerT>::park",
         "parking_lot_core::parking_lot::park",
+        "lock",
+        "lock<app::Ledger>",
+        "lock_contended",
+        "futex_wait",
     ];
     let kept = [
+        "lock_table",
+        "app::lock",
         "std::sync::poison::once::Once::call_once",
         "<std::sys::sync::once::futex::Once>::call",
         "<std::sync::poison::condvar::Condvar>::wait",
