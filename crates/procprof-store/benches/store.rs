@@ -40,7 +40,7 @@ fn summary() -> Summary {
     let top = |at: i64| TopFunction {
         name: format!("starrocks::pipeline::PipelineDriver::process_{at}(starrocks::RuntimeState*, int)"),
         value: 1000 - at,
-        caller: String::new(),
+        ..TopFunction::default()
     };
     let total = |kind: &str, unit: &str| Total { kind: kind.to_owned(), unit: unit.to_owned(), value: 123_456_789 };
     Summary {

@@ -82,7 +82,7 @@ pub(crate) fn summary(top: &str) -> Summary {
         totals: vec![Total { kind: "samples".into(), unit: "count".into(), value: 7 }],
         samples: 1,
         threads: 3,
-        top: vec![TopFunction { name: top.to_owned(), value: 7, caller: String::new() }],
+        top: vec![TopFunction { name: top.to_owned(), value: 7, ..TopFunction::default() }],
         thumbnail: vec![1, 2, 0, 255],
     }
 }

@@ -130,84 +130,90 @@ fn threads(profile: &Profile) -> u64 {
     }
 }
 
-/// The functions with the largest own values.
+/// The functions of the program with the largest own values. What a runtime's function at the leaf takes is of the
+/// function that calls it; where no function of the program does, of itself.
 fn top(profile: &Profile) -> Vec<TopFunction> {
     let column = profile.default_sample_type();
-    let callers = Callers::new(profile);
-    let mut functions: HashMap<Option<&str>, Leaf<'_>> = HashMap::default();
+    let program = ProgramFrames::new(profile);
+    let mut functions: HashMap<(&str, bool), OwnValue<'_>> = HashMap::default();
     for sample in profile.samples() {
         let value = sample.values.get(column).copied().unwrap_or(0);
-        let name = sample.stack.first().and_then(|leaf| leaf_name(profile, *leaf));
-        let leaf = functions.entry(name).or_default();
-        leaf.value = leaf.value.saturating_add(value);
-        if let Some(caller) = callers.of(sample.stack, name) {
-            let sum = leaf.callers.entry(caller).or_default();
-            *sum = sum.saturating_add(value);
-        }
-        leaf.is_shared |= name.is_none() || sample.stack.first().is_some_and(|location| callers.is_shared(*location));
+        let leaf = sample.stack.first().and_then(|leaf| leaf_name(profile, *leaf)).unwrap_or(UNKNOWN);
+        let mut frames = program.of(sample.stack);
+        let own = frames.next();
+        let sums = functions.entry((own.unwrap_or(leaf), own.is_none())).or_default();
+        sums.add(value, leaf, frames.find(|name| Some(*name) != own));
     }
-    let mut rows: Vec<TopFunction> =
-        functions.into_iter().filter(|(_, leaf)| leaf.value != 0).map(|(name, leaf)| leaf.finish(name)).collect();
+    let mut rows: Vec<TopFunction> = functions
+        .into_iter()
+        .filter(|(_, sums)| sums.value != 0)
+        .map(|((name, is_runtime), sums)| sums.finish(name, is_runtime))
+        .collect();
     rows.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.name.cmp(&b.name)));
     rows.truncate(TOP);
     rows
 }
 
-/// What is known of a function at the end of stacks.
+/// Values of a function, and what they consist of.
 #[derive(Default)]
-struct Leaf<'a> {
+struct OwnValue<'a> {
     value: i64,
-    /// Whether it is code that many programs share, or has no name.
-    is_shared: bool,
+    /// The values by the functions at the leaf.
+    leaves: HashMap<&'a str, i64>,
     /// The values by the functions of the program that call it.
     callers: HashMap<&'a str, i64>,
 }
 
-impl Leaf<'_> {
-    fn finish(self, name: Option<&str>) -> TopFunction {
-        let needs_caller = self.is_shared || self.callers.len() > 1;
-        let largest = self.callers.into_iter().max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a)));
-        let caller = largest.filter(|_| needs_caller).map_or("", |(caller, _)| caller).to_owned();
-        TopFunction { name: name.unwrap_or(UNKNOWN).to_owned(), value: self.value, caller }
+impl<'a> OwnValue<'a> {
+    fn add(&mut self, value: i64, leaf: &'a str, caller: Option<&'a str>) {
+        self.value = self.value.saturating_add(value);
+        let sums = [(&mut self.leaves, Some(leaf)), (&mut self.callers, caller)];
+        for (sums, name) in sums.into_iter().filter_map(|(sums, name)| Some((sums, name?))) {
+            let sum = sums.entry(name).or_default();
+            *sum = sum.saturating_add(value);
+        }
+    }
+
+    fn finish(self, name: &str, is_runtime: bool) -> TopFunction {
+        let caller = if self.callers.len() > 1 { largest(self.callers) } else { "" };
+        let leaf = largest(self.leaves);
+        let leaf = if leaf == name && !is_runtime { "" } else { leaf };
+        TopFunction { name: name.to_owned(), value: self.value, leaf: leaf.to_owned(), caller: caller.to_owned() }
     }
 }
 
-/// The functions of the program at each location, innermost first, and whether the innermost frame is none of these.
-struct Callers<'a> {
-    names: Vec<&'a str>,
-    /// The end of each location's names, and whether its innermost frame is shared code or has no name.
-    ends: Vec<(usize, bool)>,
+/// The name with the largest value; of equal ones the first by name.
+fn largest(values: HashMap<&str, i64>) -> &str {
+    values.into_iter().max_by(|(a, x), (b, y)| x.cmp(y).then_with(|| b.cmp(a))).map_or("", |(name, _)| name)
 }
 
-impl<'a> Callers<'a> {
-    fn new(profile: &'a Profile) -> Callers<'a> {
-        let mut own = Callers { names: Vec::new(), ends: Vec::with_capacity(profile.locations().len()) };
+/// The functions of the program at each location, innermost first: those that are no runtime's.
+struct ProgramFrames<'a> {
+    names: Vec<&'a str>,
+    /// The end of each location's names.
+    ends: Vec<usize>,
+}
+
+impl<'a> ProgramFrames<'a> {
+    fn new(profile: &'a Profile) -> ProgramFrames<'a> {
+        let mut own = ProgramFrames { names: Vec::new(), ends: Vec::with_capacity(profile.locations().len()) };
         for index in 0..profile.locations().len() {
-            let mut innermost = None;
-            for (name, is_shared) in frames_at(profile, LocationId(index as u32)) {
-                innermost.get_or_insert(is_shared);
-                if !is_shared {
-                    own.names.push(name);
-                }
-            }
-            own.ends.push((own.names.len(), innermost.unwrap_or(true)));
+            let frames = frames_at(profile, LocationId(index as u32));
+            own.names.extend(frames.filter(|(_, is_runtime)| !is_runtime).map(|(name, _)| name));
+            own.ends.push(own.names.len());
         }
         own
     }
 
     fn at(&self, location: LocationId) -> &[&'a str] {
         let index = location.index();
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before].0);
-        &self.names[start..self.ends[index].0]
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.names[start..self.ends[index]]
     }
 
-    fn is_shared(&self, location: LocationId) -> bool {
-        self.ends[location.index()].1
-    }
-
-    /// The innermost function of the program in a stack other than its leaf.
-    fn of(&self, stack: &[LocationId], leaf: Option<&str>) -> Option<&'a str> {
-        stack.iter().flat_map(|location| self.at(*location)).copied().find(|name| Some(*name) != leaf)
+    /// The functions of the program in a stack, innermost first.
+    fn of(&self, stack: &[LocationId]) -> impl Iterator<Item = &'a str> {
+        stack.iter().flat_map(|location| self.at(*location)).copied()
     }
 }
 

@@ -89,28 +89,34 @@ fn threads_are_counted_by_their_ids_or_else_by_their_names() {
 }
 
 #[test]
-fn a_top_function_that_says_little_has_its_caller() {
+fn the_top_function_is_the_programs_with_the_runtimes_beside_it() {
     let top = |stacks: &[(&[&str], i64)]| {
         let top = summarize(&profile(stacks)).0.top;
-        top.into_iter().map(|row| format!("{} {} < {}", row.name, row.value, row.caller)).collect::<Vec<_>>()
+        top.into_iter()
+            .map(|row| format!("{} {} {} < {}", row.value, row.leaf, row.name, row.caller))
+            .collect::<Vec<_>>()
     };
-    // One of a library, with others of it in between.
+    // The runtime's functions are of those that call them, with others of the runtime in between.
     assert_eq!(
         top(&[
             (&["nanosleep", "std::this_thread::sleep_for", "poll_loop", "main"], 5),
+            (&["memcpy", "poll_loop", "main"], 1),
+            (&["poll_loop", "main"], 2),
             (&["nanosleep", "other", "main"], 2)
         ]),
-        ["nanosleep 7 < poll_loop"]
+        ["8 nanosleep poll_loop < ", "2 nanosleep other < "]
     );
-    // The program's own with several callers; with one, its name says it all.
+    // The function itself takes most.
+    assert_eq!(top(&[(&["mix", "main"], 9), (&["memcpy", "mix", "main"], 8)]), ["17  mix < "]);
+    // A function with several callers has the one from which most of it comes; with one, its name says it all.
     assert_eq!(
         top(&[(&["mix", "sessions", "main"], 9), (&["mix", "cache", "main"], 3), (&["hot", "sessions", "main"], 1)]),
-        ["mix 12 < sessions", "hot 1 < "]
+        ["12  mix < sessions", "1  hot < "]
     );
-    // Recursion is no caller, and there may be none.
+    // Recursion is no caller, and there may be none; where nothing is the program's, the runtime's is named.
     assert_eq!(
-        top(&[(&["walk", "walk", "main"], 2), (&["walk", "main"], 2), (&["poll"], 1)]),
-        ["walk 4 < ", "poll 1 < "]
+        top(&[(&["walk", "walk", "main"], 2), (&["walk", "main"], 2), (&["poll", "std::rt::lang_start"], 1)]),
+        ["4  walk < ", "1 poll poll < "]
     );
 }
 

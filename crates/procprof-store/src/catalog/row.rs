@@ -100,8 +100,10 @@ pub(super) fn insert(
     let mut words =
         format!("{}\n{profile_type}\n{}\n{}\n{}\n{labels}", row.file, meta.node_name, meta.cluster, meta.engine);
     for function in &summary.top {
-        words.push_str(&function.name);
-        words.push('\n');
+        for name in [&function.name, &function.leaf] {
+            words.push_str(name);
+            words.push('\n');
+        }
     }
     let mut details =
         transaction.prepare_cached("INSERT INTO profile_details (seq, words, facts, strip) VALUES (?, ?, ?, ?)")?;

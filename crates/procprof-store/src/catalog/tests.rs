@@ -144,7 +144,7 @@ fn rows_from_memory_are_those_of_the_database_whatever_changes() {
         meta.cluster = ["east", "west"][number as usize % 2].to_owned();
         meta.trigger = ["schedule", "manual"][number as usize / 5000 % 2].to_owned();
         row.facts.to_mut().summary.top =
-            vec![crate::TopFunction { name: format!("f{}", number % 7), value: 1, caller: String::new() }];
+            vec![crate::TopFunction { name: format!("f{}", number % 7), value: 1, ..Default::default() }];
         row
     };
     let mut next = 9000;

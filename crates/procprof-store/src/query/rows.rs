@@ -36,7 +36,7 @@ pub enum Column {
     Samples,
     /// Sums of its sample types, as JSON.
     Totals,
-    /// The function with the largest own value; may be missing.
+    /// The function of the program with the largest own value; may be missing.
     TopFunction,
     /// The sum of the sample type that is shown; 0 if unknown.
     Total,

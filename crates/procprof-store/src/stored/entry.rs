@@ -53,8 +53,8 @@ pub struct Summary {
     /// Number of threads that samples name; 0 if they name none, or if the profile was stored by an earlier version.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub threads: u64,
-    /// Functions with the largest own values of the default sample type, largest first. [`Summary::TOP_MAX`] are kept,
-    /// their names cut at [`Summary::NAME_MAX`] bytes with a final `…`.
+    /// Functions of the program with the largest own values of the default sample type, largest first.
+    /// [`Summary::TOP_MAX`] are kept, their names cut at [`Summary::NAME_MAX`] bytes with a final `…`.
     pub top: Vec<TopFunction>,
     /// A small picture of the profile over its duration; the store does not interpret it.
     #[serde(skip)]
@@ -76,7 +76,7 @@ impl Summary {
     pub(crate) fn cut(mut self) -> Summary {
         self.top.truncate(Self::TOP_MAX);
         for function in &mut self.top {
-            for name in [&mut function.name, &mut function.caller] {
+            for name in [&mut function.name, &mut function.leaf, &mut function.caller] {
                 if name.len() > Self::NAME_MAX {
                     name.truncate(name.floor_char_boundary(Self::NAME_MAX));
                     name.push('…');
@@ -102,17 +102,27 @@ pub struct Total {
     pub value: i64,
 }
 
-/// A function and its own value.
+/// A function of the program and its own value, with that of the runtime's functions that it calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopFunction {
-    /// The function's name.
+    /// The function's name; the runtime's, where stacks have no function of the program.
     pub name: String,
     /// Its own value, in the default sample type's unit.
     pub value: i64,
-    /// The function of the program from which most of the value comes, where the function itself does not say which
-    /// part of the program that is: it belongs to a library or runtime, or has several callers. Otherwise empty.
+    /// The runtime's function at the leaf that takes most of the value: the one that locks, waits, copies or allocates
+    /// for it. Empty if the function takes more itself; its own name if it is the runtime's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub leaf: String,
+    /// The function of the program from which most of the value comes, if it has several callers. Otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub caller: String,
+}
+
+impl TopFunction {
+    /// Whether it is a runtime's, since the stacks have no function of the program.
+    pub fn is_runtime(&self) -> bool {
+        self.leaf == self.name
+    }
 }
 
 /// A stored profile, as listed.

@@ -70,7 +70,7 @@ pub(crate) struct ProfileRow {
     threads: u64,
     /// The sums by sample type.
     totals: Vec<Total>,
-    /// The functions with the largest values of their own.
+    /// The functions of the program with the largest values of their own.
     top: Vec<TopFunction>,
     /// Samples that were lost; null where that is not known.
     lost: Option<u64>,
@@ -107,13 +107,16 @@ struct Total {
     value: i64,
 }
 
-/// A function with its own value of the default sample type.
+/// A function of the program with its own value of the default sample type, and that of the runtime's functions that it
+/// calls.
 #[derive(Serialize, JsonSchema)]
 struct TopFunction {
     name: String,
     value: i64,
-    /// The function of the program that most of it comes from, where the name alone does not say: it is of a library or
-    /// runtime, or has several callers.
+    /// The runtime's function that takes most of it; `name` again where no function of the program is in the stacks.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    leaf: String,
+    /// The function of the program that most of it comes from, if it has several callers.
     #[serde(skip_serializing_if = "String::is_empty")]
     caller: String,
 }
@@ -299,7 +302,8 @@ impl Total {
 
 impl TopFunction {
     fn new(function: &procprof_store::TopFunction) -> Self {
-        Self { name: function.name.clone(), value: function.value, caller: function.caller.clone() }
+        let procprof_store::TopFunction { name, value, leaf, caller } = function.clone();
+        Self { name, value, leaf, caller }
     }
 }
 

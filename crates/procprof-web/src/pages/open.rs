@@ -18,7 +18,7 @@ use procprof_report::{Error, Options, REPORTS, Report, Sources};
 
 use super::commands::{Command, commands};
 use super::frame::Frame;
-use super::list::table::short;
+use super::list::table::names;
 use super::{moment, quantity, share, size, span, type_label};
 use crate::Web;
 use crate::answer::Document;
@@ -301,7 +301,7 @@ fn top(profile: &Inspected) -> Markup {
                     }
                 }
                 tbody { @for top in &profile.summary.top { tr {
-                    td { code title=(top.name) { bdi { (short(&top.name)) } } }
+                    td { span class="names" { (names(top)) } }
                     td class="number" { (quantity(top.value, unit)) }
                     td { (share(top.value, whole)) }
                 } } }

@@ -698,6 +698,12 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ],
     ["Compare with day before", "前日と比較", "与前一天对比"],
     ["called by {0}", "{0} から呼び出し", "由 {0} 调用"],
+    ["mostly in {0}", "大部分は {0} 内", "主要消耗在 {0}"],
+    [
+        "The program's own function, with the runtime's functions that it calls",
+        "プログラム自身の関数。呼び出したランタイムの関数の値を含みます",
+        "程序自身的函数，包含其调用的运行时函数的值",
+    ],
     ["Compare with previous", "直前と比較", "与上一个对比"],
     [
         "Compare with the profile of this node and type before it",

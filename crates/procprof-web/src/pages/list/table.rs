@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::clock::now;
-use procprof_store::{Entry, Total};
+use procprof_store::{Entry, TopFunction, Total};
 
 use super::known_class;
 use crate::pages::search::Hit;
@@ -41,9 +41,8 @@ impl Table<'_> {
                     th scope="col" class="number wide" { (t!("Duration")) }
                     th scope="col" class="number wide" { (t!("Samples")) }
                     th scope="col" { (t!("Total")) }
-                    th scope="col" {
-                        @if self.hits.is_some() { (t!("Function found")) } @else { (t!("Top function (self)")) }
-                    }
+                    @if self.hits.is_some() { th scope="col" { (t!("Function found")) } }
+                    @else { th scope="col" title=(t!("The program's own function, with the runtime's functions that it calls")) { (t!("Top function (self)")) } }
                     th scope="col" class="wide" { (t!("Flame graph")) }
                     th scope="col" class="number wide" { (t!("Size")) }
                     th scope="col" class="wide" { (t!("Trigger")) }
@@ -144,7 +143,7 @@ impl Table<'_> {
 
     fn function(&self, place: usize, entry: &Entry) -> Markup {
         match self.hits.and_then(|hits| hits.get(place)) {
-            Some(hit) => function(Some(hit.percent), &hit.name, ""),
+            Some(hit) => function(Some(hit.percent), &html! { (code(&hit.name)) }),
             None => top_function(entry),
         }
     }
@@ -231,18 +230,39 @@ fn top_function(entry: &Entry) -> Markup {
     let Some(top) = entry.summary.top.first() else { return html! { "–" } };
     let percent =
         shown(entry).filter(|total| total.value > 0).map(|total| top.value as f64 * 100.0 / total.value as f64);
-    function(percent, &top.name, &top.caller)
+    function(percent, &names(top))
 }
 
-/// A function with its share, and the function of the program that it works for, if its name does not say that.
-fn function(percent: Option<f64>, name: &str, caller: &str) -> Markup {
+/// Names of a function with its share.
+fn function(percent: Option<f64>, names: &Markup) -> Markup {
     html! {
-        @if let Some(percent) = percent { span class="percent" { (format!("{percent:.0}\u{a0}%")) } " " }
-        code title=(name) { bdi { (short(name)) } }
-        @if !caller.is_empty() {
-            " " span class="caller" { "← " code title=(t!("called by {0}", caller)) { bdi { (short(caller)) } } }
+        div class="shared" {
+            @if let Some(percent) = percent { span class="percent" { (format!("{percent:.0}\u{a0}%")) } " " }
+            span class="names" { (names) }
         }
     }
+}
+
+/// The function of the program, the runtime's function that takes most of its value, and its caller if it has several.
+pub(in crate::pages) fn names(top: &TopFunction) -> Markup {
+    html! {
+        @if top.is_runtime() { (code(&top.name)) }
+        @else {
+            strong { (code(&top.name)) }
+            @if !top.leaf.is_empty() {
+                " " code class="leaf" title=(t!("mostly in {0}", top.leaf)) { bdi { (short(&top.leaf)) } }
+            }
+        }
+        @if !top.caller.is_empty() {
+            " " span class="caller" {
+                "← " code title=(t!("called by {0}", top.caller)) { bdi { (short(&top.caller)) } }
+            }
+        }
+    }
+}
+
+fn code(name: &str) -> Markup {
+    html! { code title=(name) { bdi { (short(name)) } } }
 }
 
 /// A name for a narrow column: without parameters and the arguments of templates, its last two parts.
