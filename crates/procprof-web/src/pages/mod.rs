@@ -17,6 +17,7 @@ mod overview;
 mod period;
 mod process;
 mod profile;
+mod scaling;
 mod search;
 mod settings;
 mod symbols;

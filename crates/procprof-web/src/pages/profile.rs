@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::nodes::Node;
@@ -16,6 +16,7 @@ use super::facts;
 use super::frame::Frame;
 use super::list::known_class;
 use super::operate::profile_forms;
+use super::scaling::{Extent, Extents};
 use super::wanted;
 use super::{moment, type_label};
 use crate::Web;
@@ -47,7 +48,8 @@ pub(crate) async fn profile(
     ReportRequester(requester): ReportRequester,
 ) -> ApiResult<Response> {
     let entry = open(&web, &id).await?;
-    let params = Params::parse(&query.unwrap_or_default())?;
+    let query = query.unwrap_or_default();
+    let params = Params::parse(&query)?;
     if params.get("format").is_some() {
         let subject = compared(&web, &entry, &params).await?;
         let pairs: Vec<(&str, &str)> = params.except(&["format", "base"]).collect();
@@ -60,10 +62,17 @@ pub(crate) async fn profile(
         Some(id) => Some(open(&web, id).await?),
         None => None,
     };
+    let extents = compared.as_ref().and_then(|other| extents(&entry, other));
+    if params.get("normalize").is_none()
+        && let Some(scaling) = extents.and_then(Extents::default).filter(|scaling| *scaling == "time")
+    {
+        return Ok(Redirect::temporary(&format!("/p/{}?{query}&normalize={scaling}", entry.id)).into_response());
+    }
     let page = Page {
         web: &web,
         entry: &entry,
         compared: compared.as_ref(),
+        extents,
         node: node.as_deref(),
         principal: &principal,
         base: &base,
@@ -121,12 +130,21 @@ async fn day_before(web: &Arc<Web>, entry: &Entry) -> ApiResult<Option<String>> 
     Ok(is_there.then(|| joined("/merge", &query)))
 }
 
+/// How much two profiles have measured, if they can be compared.
+fn extents(entry: &Entry, base: &Entry) -> Option<Extents> {
+    let extent = |entry: &Entry| Extent { profiles: 1, duration: entry.duration.0, has_time: entry.duration.0 > 0 };
+    let is_profile = |entry: &Entry| entry.format == Format::Pprof;
+    (is_profile(entry) && is_profile(base)).then(|| Extents { own: extent(entry), base: extent(base) })
+}
+
 /// Everything that the page shows.
 struct Page<'a> {
     web: &'a Arc<Web>,
     entry: &'a Entry,
     /// What it is compared with.
     compared: Option<&'a Entry>,
+    /// How much both have measured; `None` where there is no difference to be scaled.
+    extents: Option<Extents>,
     node: Option<&'a Node>,
     principal: &'a Principal,
     base: &'a ServerUrl,
@@ -182,6 +200,7 @@ impl Page<'_> {
                         " · " a href=(format!("/p/{}?base={}", compared.id, entry.id)) { (t!("Swap")) }
                         " · " a href=(format!("/p/{}", entry.id)) { (t!("End the comparison")) }
                     }
+                    @if let Some(extents) = self.extents { (extents.switch(&format!("/p/{}", entry.id), self.params)) }
                 }
                 (wanted::card(web, entry, self.base))
                 (graph)

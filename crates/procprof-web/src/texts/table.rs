@@ -806,6 +806,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "What the archive has of each day and hour, what it costs, and how far it is; the servers that share it.",
         "アーカイブの日ごと・時間ごとの内容、サイズ、進み具合と、それを共有するサーバー。",
         "归档中每天每小时的内容、占用与进度，以及共享它的服务器。",
+    ["Both sides measured for the same time.", "両方の測定時間は同じです。", "两侧测量时长相同。"],
     ],
     ["Key", "キー", "键"],
     ["Value", "値", "值"],

@@ -14,12 +14,13 @@ use procprof_core::render::Requester;
 use procprof_profile::ProfileType;
 use procprof_report::Report;
 
-use self::side::{Measured, Side, covered, has_time, measured, sides, summary};
+use self::side::{Side, covered, sides, summary};
 use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::known_class;
 use super::list::table::{Table, forms};
 use super::period::{PERIODS, Period};
+use super::scaling::Extents;
 use super::{grouped, span, time_query, type_label};
 use crate::Web;
 use crate::caller::{Caller, ReportRequester};
@@ -87,11 +88,8 @@ pub(crate) async fn merge(
         sides(&web, &params).await.map_err(|problem| Problem { form: Some(form(&web, &params)), ..problem })?;
     if let Some(other) = &other
         && params.get("normalize").is_none()
-        && measured(&side) != measured(other)
+        && let Some(scaling) = (Extents { own: side.extent(), base: other.extent() }).default()
     {
-        // By time, what grew stays larger; snapshots have none. The address says it, so that the viewer, reports and a
-        // copied link agree.
-        let scaling = if has_time(&side) && has_time(other) { "time" } else { "true" };
         return Ok(Redirect::temporary(&format!("/merge?{query}&normalize={scaling}")).into_response());
     }
     let page = Page { web: &web, principal: &principal, base: &base, params: &params, side, other };
@@ -202,40 +200,14 @@ impl Page<'_> {
         }
     }
 
-    /// How the base is scaled, and the ways to the other scalings.
+    /// How the base is scaled, where both sides have measured differently much.
     fn scaling(&self) -> Markup {
         let Some(other) = self.other.as_ref().filter(|other| !other.is_empty()) else { return html! {} };
-        let (own, base) = (measured(&self.side), measured(other));
-        if own == base || self.side.is_empty() {
-            return html! {};
-        }
-        let scaling = self.params.get("normalize").unwrap_or("false");
-        let ways = [
-            ("time", t!("Scale to the same measured time"), has_time(&self.side) && has_time(other)),
-            ("true", t!("Scale to the same total"), true),
-            ("false", t!("Compare as measured"), true),
-        ];
-        html! {
-            p class="notice" {
-                @match (own, base) {
-                    (Measured::Seconds(own), Measured::Seconds(base)) => {
-                        (t!("Measured: {0} here, {1} in the base.", span(own * SECOND), span(base * SECOND)))
-                    }
-                    _ => {
-                        (t!("Profiles: {0} here, {1} in the base.", self.side.count(), other.count()))
-                    }
-                }
-                " "
-                @match scaling {
-                    "time" => (t!("The base is scaled to the same measured time.")),
-                    "true" => (t!("The base is scaled to the same total.")),
-                    _ => (t!("Values are compared as measured.")),
-                }
-                @for (name, label, _) in ways.iter().filter(|(name, _, fits)| *fits && *name != scaling) {
-                    @let pairs = self.params.except(&["normalize"]).chain([("normalize", *name)]);
-                    " " a href=(joined("/merge", &pairs.collect::<Vec<_>>())) { (label) }
-                }
-            }
+        let extents = Extents { own: self.side.extent(), base: other.extent() };
+        if self.side.is_empty() || extents.are_equal() {
+            html! {}
+        } else {
+            extents.switch("/merge", self.params)
         }
     }
 

@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use procprof_core::render::Coverage;
 use procprof_store::{Entry, PAGE_MAX, PageRequest};
 
+use super::super::scaling::Extent;
 use super::super::{grouped, moment, profile_count, quantity};
-use super::SECOND;
 use crate::Web;
 use crate::blocking::on_store;
 use crate::params::Params;
@@ -39,6 +39,13 @@ impl Side {
         self.count() == 0
     }
 
+    /// How much the side has measured.
+    pub(super) fn extent(&self) -> Extent {
+        let duration = self.duration();
+        let has_time = !self.is_empty() && duration > 0 && self.entries.iter().all(|entry| entry.duration.0 > 0);
+        Extent { profiles: self.count(), duration, has_time }
+    }
+
     /// Nanoseconds that all profiles took.
     fn duration(&self) -> i64 {
         let of_entries = || self.entries.iter().fold(0_i64, |sum, entry| sum.saturating_add(entry.duration.0));
@@ -66,27 +73,6 @@ pub(super) async fn sides(web: &Arc<Web>, params: &Params) -> ApiResult<(Side, O
         Err(problem) => return Err(problem),
     }
     Ok((side, other))
-}
-
-/// How much a side has measured, in steps in which equal schedules agree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Measured {
-    /// Seconds of all profiles.
-    Seconds(i64),
-    /// Snapshots.
-    Profiles(u64),
-}
-
-pub(super) fn measured(side: &Side) -> Measured {
-    match side.duration().saturating_add(SECOND / 2) / SECOND {
-        0 => Measured::Profiles(side.count()),
-        seconds => Measured::Seconds(seconds),
-    }
-}
-
-/// Whether the durations of all profiles are known.
-pub(super) fn has_time(side: &Side) -> bool {
-    !side.is_empty() && side.duration() > 0 && side.entries.iter().all(|entry| entry.duration.0 > 0)
 }
 
 /// The profiles by id, or those of the node and type in the range, newest first.
