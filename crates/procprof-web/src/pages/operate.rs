@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::captures::{Job, JobState};
 use procprof_core::nodes::Node;
+use procprof_profile::ProfileType;
 use procprof_store::Entry;
 
 use super::{clock, type_label};
@@ -137,17 +138,53 @@ pub(super) fn collect_form(web: &Web, node: &Node, back: &str) -> Markup {
     }
 }
 
-/// The button that pauses or resumes the schedule of all nodes.
-pub(super) fn pause_form(node: Option<&Node>, paused: bool) -> Markup {
+/// The button that pauses or resumes the schedule of all nodes, and leads back to a page.
+fn pause_form(paused: bool, back: &str) -> Markup {
     let (value, label, title) = match paused {
         true => ("no", t!("Resume schedule"), t!("Let scheduled captures of all nodes go on")),
         false => ("yes", t!("Pause schedule"), t!("Stop scheduled captures of all nodes within a second")),
     };
     html! {
         form method="post" action="/proc_profile/pause" {
-            @if let Some(node) = node { input type="hidden" name="node" value=(node.id); }
-            @else { input type="hidden" name="back" value="/"; }
-            button type="submit" name="paused" value=(value) title=(title) { (label) }
+            input type="hidden" name="back" value=(back);
+            button type="submit" name="paused" value=(value) title=(title) { (label) " " small { (t!("(all nodes)")) } }
+        }
+    }
+}
+
+/// The mark of pages while the schedule is paused; it leads to the switch.
+pub(super) fn paused_chip() -> Markup {
+    html! { a class="chip warn" href="/settings#schedule" { (t!("Schedule paused")) } }
+}
+
+/// The switch of the schedule among the settings.
+pub(super) fn schedule_card(paused: bool) -> Markup {
+    html! {
+        section class="card" id="schedule" {
+            h2 { (t!("Schedule")) }
+            p {
+                @if paused { (t!("Scheduled captures of all nodes are paused.")) }
+                @else { (t!("Nodes are captured on schedule.")) }
+            }
+            (pause_form(paused, "/settings"))
+        }
+    }
+}
+
+/// Everything that can be done with a node, behind one button; it leads back to a page.
+pub(super) fn node_menu(web: &Web, principal: &Principal, node: &Node, back: &str) -> Markup {
+    let id = node.id;
+    let has_heap = node.planned(&ProfileType::Heap).is_some();
+    html! {
+        details class="menu" {
+            summary aria-label=(t!("More for {0}", node.label())) { "⋮" }
+            ul {
+                li { a href=(format!("/merge?node={id}")) { (t!("Merge and compare")) } }
+                li { a href=(format!("/search?node={id}")) { (t!("Search its functions")) } }
+                @if has_heap { li { a href=(format!("/heap?node={id}")) { (t!("Heap")) } } }
+                li { a href=(format!("/proc_profile/errors?node={id}")) { (t!("All errors")) } }
+                @if principal.operates() { li { (pause_form(web.captures.is_paused(), back)) } }
+            }
         }
     }
 }

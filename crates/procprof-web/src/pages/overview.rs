@@ -17,7 +17,7 @@ use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::host;
 use super::list::picker::{name, service_name, state_in_words};
-use super::operate::{back, form, pause_form, running};
+use super::operate::{back, form, node_menu, paused_chip, running};
 use super::{ago, quantity, share, size, tick, type_label};
 use crate::Web;
 use crate::activity::{Activity, Collected, HOUR, PIECES};
@@ -107,9 +107,8 @@ impl View {
     fn status(&self) -> Markup {
         let paused = self.web.captures.is_paused();
         html! {
-            @if paused { span class="chip warn" { (t!("Schedule paused")) } }
-            @if self.principal.operates() { (pause_form(None, paused)) }
-            @else { span class="chip" { (t!("{0} · viewer", self.principal.name)) } }
+            @if paused { (paused_chip()) }
+            @if !self.principal.operates() { span class="chip" { (t!("{0} · viewer", self.principal.name)) } }
         }
     }
 
@@ -133,7 +132,7 @@ impl View {
                 div id="jobs" data-refresh { (running(&self.web, &self.principal, None, "/")) }
                 @if self.principal.operates() { (self.capture()) }
                 div id="nodes" data-refresh { (self.table()) }
-                div class="cards" { div id="storage" data-refresh { (storage(&self.web, &self.usage)) } }
+                div class="cards" { div id="storage" data-refresh { (storage(&self.web, &self.usage, "/")) } }
                 (commands(&self.as_commands()))
             }
         }
@@ -227,6 +226,7 @@ impl View {
                         th scope="col" class="load-head" { (t!("Load of the last hour")) (self.axis()) }
                         th scope="col" class="number wide" title=(t!("Captured time over elapsed time, since the first profile of the last day")) { (t!("Coverage")) }
                         th scope="col" class="number wide" { (t!("Stored")) }
+                        th scope="col" { span class="hidden" { (t!("More")) } }
                     } }
                     tbody { (self.rows()) }
                 } }
@@ -326,6 +326,7 @@ impl View {
                     (coverage(node, types.and_then(|types| main_type(types.iter())), self.activity.to))
                 }
                 td class="number wide" { (size(usage.map_or(0, |usage| usage.bytes))) }
+                td class="more-cell" { (node_menu(&self.web, &self.principal, node, "/")) }
             }
         }
     }
@@ -350,7 +351,7 @@ impl View {
 
 /// The line of what is not listed, which leads to the list with it.
 fn fold(class: &str, text: String) -> Markup {
-    html! { tr class=(class) { td {} td colspan="7" { a class="muted" href="/?gone=yes" { (text) } } } }
+    html! { tr class=(class) { td {} td colspan="8" { a class="muted" href="/?gone=yes" { (text) } } } }
 }
 
 fn state(node: &Node, health: &Health) -> Markup {
@@ -423,8 +424,8 @@ fn percent(share: f64) -> String {
     format!("{:.0}\u{a0}%", share * 100.0)
 }
 
-/// What is stored, of what may be.
-pub(super) fn storage(web: &Web, usage: &Usage) -> Markup {
+/// What is stored, of what may be, on the page of that place.
+pub(super) fn storage(web: &Web, usage: &Usage, place: &str) -> Markup {
     let config = web.config();
     let days = config.proc_profile_file_retained_days;
     let last = web.retention.last();
@@ -467,7 +468,10 @@ pub(super) fn storage(web: &Web, usage: &Usage) -> Markup {
                     }
                 }
             }
-            p class="more" { a href="/archive" { (t!("Archive →")) } " · " a href="/settings" { (t!("All settings →")) } }
+            p class="more" {
+                a href="/archive" { (t!("Archive →")) }
+                @if place != "/settings" { " · " a href="/settings" { (t!("All settings →")) } }
+            }
         }
     }
 }

@@ -7,15 +7,17 @@ use maud::{Markup, html};
 use procprof_core::config::{KEYS, Key, Slot};
 
 use super::frame::Frame;
-use super::{overview, size};
+use super::{operate, overview, size};
 use crate::Web;
+use crate::caller::Caller;
 use crate::problem::ApiResult;
 use crate::texts::t;
 
 /// `GET /settings`
-pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
+pub(crate) async fn settings(State(web): State<Arc<Web>>, Caller(principal): Caller) -> ApiResult<Markup> {
     let usage = web.usage.get(&web.store).await?;
     let config = web.config();
+    let status = web.captures.is_paused().then(operate::paused_chip);
     let rows = KEYS.iter().filter(|key| !matches!(key.slot, Slot::Ignored)).map(|key| (key, key.get_text(&config)));
     let body = html! {
         main class="one settings" {
@@ -23,7 +25,10 @@ pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
             p class="muted" {
                 (t!("As read from the configuration and the command line. Keys are changed in its file, or by {0}; SIGHUP has the file read again. What differs from the default is marked.").fill(&[html! { code { "--set KEY=VALUE" } }]))
             }
-            (overview::storage(&web, &usage))
+            div class="cards first" {
+                (overview::storage(&web, &usage, "/settings"))
+                @if principal.operates() { (operate::schedule_card(web.captures.is_paused())) }
+            }
             div class="table" { table {
                 thead {
                     tr {
@@ -37,7 +42,7 @@ pub(crate) async fn settings(State(web): State<Arc<Web>>) -> ApiResult<Markup> {
             } }
         }
     };
-    Ok(Frame { place: "/settings", title: t!("Settings").get(), node: None, live: false, status: None }.page(body))
+    Ok(Frame { place: "/settings", title: t!("Settings").get(), node: None, live: false, status }.page(body))
 }
 
 fn row(key: &Key, value: &str) -> Markup {

@@ -379,9 +379,9 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["No profiles yet", "プロファイルはまだありません", "尚无性能剖析"],
     ["The last try ({0}) failed: {1}", "直近の試行（{0}）は失敗しました: {1}", "最近一次尝试（{0}）失败：{1}"],
     [
-        "Scheduled captures are paused; Resume schedule is at the top of the page.",
-        "定期取得は停止中です。ページ上部の「スケジュールを再開」で再開できます。",
-        "定时采集已暂停；可用页面顶部的“恢复采集”继续。",
+        "Scheduled captures are paused; Resume schedule is in the settings.",
+        "定期取得は停止中です。設定の「スケジュールを再開」で再開できます。",
+        "定时采集已暂停；可用设置中的“恢复采集”继续。",
     ],
     [
         "The first capture is under way; the page shows its profile once it is complete.",
@@ -658,6 +658,13 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "最近一小时的 {0}，最大值为满高",
     ],
     ["of {0}", "/ {0}", "/ {0}"],
+    ["(all nodes)", "（全ノード）", "（所有节点）"],
+    [
+        "Scheduled captures of all nodes are paused.",
+        "すべてのノードの定期取得を停止しています。",
+        "所有节点的定时采集已暂停。",
+    ],
+    ["Nodes are captured on schedule.", "ノードをスケジュールどおりに取得しています。", "正在按计划采集节点。"],
     ["Storage", "ストレージ", "存储"],
     [
         "{0} profiles, {1} of {2}; {3} free",
@@ -724,6 +731,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ],
     ["Scale to the same measured time", "同じ測定時間に換算", "缩放到相同测量时长"],
     ["Compare as measured", "測定値のまま比較", "按测量值对比"],
+    ["Both sides measured for the same time.", "両方の測定時間は同じです。", "两侧测量时长相同。"],
     ["Values are compared as measured.", "測定値のまま比較しています。", "按测量值对比。"],
     ["Scale to the same total", "同じ合計に換算", "缩放到相同总量"],
     [
@@ -806,7 +814,6 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "What the archive has of each day and hour, what it costs, and how far it is; the servers that share it.",
         "アーカイブの日ごと・時間ごとの内容、サイズ、進み具合と、それを共有するサーバー。",
         "归档中每天每小时的内容、占用与进度，以及共享它的服务器。",
-    ["Both sides measured for the same time.", "両方の測定時間は同じです。", "两侧测量时长相同。"],
     ],
     ["Key", "キー", "键"],
     ["Value", "値", "值"],

@@ -22,7 +22,7 @@ pub(crate) use select::select;
 
 use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
-use super::operate::{collect_form, pause_form, running};
+use super::operate::{collect_form, node_menu, paused_chip, running};
 use super::{errors, heap, host, process, type_label, wanted};
 use crate::Web;
 use crate::blocking::on_store;
@@ -104,8 +104,11 @@ impl View {
             main class="list" {
                 div class="head" {
                     (self.heading())
-                    @if self.principal.operates() && !node.schedule.is_empty() {
-                        (collect_form(web, node, &self.query.href()))
+                    div class="of-node" {
+                        @if self.principal.operates() && !node.schedule.is_empty() {
+                            (collect_form(web, node, &self.query.href()))
+                        }
+                        (node_menu(web, &self.principal, node, &self.query.href()))
                     }
                 }
                 div id="failing" data-refresh { (self.failure()) (host::notices(web, node)) (elsewhere(web, node)) }
@@ -176,9 +179,8 @@ impl View {
     fn status(&self) -> Markup {
         let paused = self.web.captures.is_paused();
         html! {
-            @if paused { span class="chip warn" { (t!("Schedule paused")) } }
-            @if self.principal.operates() { (pause_form(Some(&self.query.node), paused)) }
-            @else {
+            @if paused { (paused_chip()) }
+            @if !self.principal.operates() {
                 span class="chip" title=(t!("Viewers read; operators also capture, pause, pin and delete")) {
                     (t!("{0} · viewer", self.principal.name))
                 }
@@ -286,7 +288,7 @@ impl View {
         } else if self.web.captures.is_paused() {
             (
                 t!("No profiles yet"),
-                t!("Scheduled captures are paused; Resume schedule is at the top of the page.").to_string(),
+                t!("Scheduled captures are paused; Resume schedule is in the settings.").to_string(),
             )
         } else if node.schedule.iter().any(|planned| planned.on) {
             (
