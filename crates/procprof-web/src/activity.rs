@@ -54,9 +54,14 @@ impl Collected {
         Collected { profiles: 0, newest: (id, completed), since: i64::MAX, captured: 0, load: [0.0; PIECES] }
     }
 
+    /// Nanoseconds since the first of these profiles.
+    pub(crate) fn known(&self, to: i64) -> i64 {
+        to.saturating_sub(self.since)
+    }
+
     /// The share of the time since the first of these profiles that they are about; `None` for those of a moment.
     pub(crate) fn coverage(&self, to: i64) -> Option<f64> {
-        let elapsed = to.saturating_sub(self.since);
+        let elapsed = self.known(to);
         (self.captured > 0 && elapsed > 0).then(|| (self.captured as f64 / elapsed as f64).min(1.0))
     }
 }

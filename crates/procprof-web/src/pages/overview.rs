@@ -18,7 +18,7 @@ use super::frame::Frame;
 use super::host;
 use super::list::picker::{name, service_name, state_in_words};
 use super::operate::{back, form, node_menu, paused_chip, running};
-use super::{ago, quantity, share, size, tick, type_label};
+use super::{ago, quantity, share, size, span, tick, type_label};
 use crate::Web;
 use crate::activity::{Activity, Collected, HOUR, PIECES};
 use crate::api;
@@ -33,6 +33,8 @@ const CAPTURES_MAX: usize = 64;
 /// Moments named above the loads, to the minute, as those of two hours are.
 const TICKS: i64 = 3;
 const AXIS: i64 = 2 * HOUR;
+/// Time from which on coverage is that of a day: the first profile of the day is seldom from its first minute.
+const ALMOST_A_DAY: i64 = 23 * HOUR;
 
 struct View {
     web: Arc<Web>,
@@ -406,9 +408,13 @@ fn coverage(node: &Node, collected: Option<(&ProfileType, &Collected)>, to: i64)
     let planned = node.schedule.iter().find(|planned| planned.on && planned.profile_type == *kind);
     let expected = planned.map(|planned| expected(node, planned));
     let is_low = expected.is_some_and(|expected| share_of_day < expected * 0.8);
+    let known = collected.map_or(0, |(_, collected)| collected.known(to));
     html! {
-        span class=[is_low.then_some("bad")] { (percent(share_of_day)) }
-        @if let Some(expected) = expected { br; span class="muted" { (t!("of {0}", percent(expected))) } }
+        span class=[is_low.then_some("bad")] {
+            @if known >= ALMOST_A_DAY { (t!("{0} of the last day", percent(share_of_day))) }
+            @else { (t!("{0} of the last {1}", percent(share_of_day), span(known))) }
+        }
+        @if let Some(expected) = expected { br; span class="muted" { (t!("scheduled: {0}", percent(expected))) } }
         (share((share_of_day * 1000.0) as i64, 1000))
     }
 }

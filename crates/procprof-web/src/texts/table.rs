@@ -657,7 +657,9 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "過去 1 時間の {0}（最大値が全高）",
         "最近一小时的 {0}，最大值为满高",
     ],
-    ["of {0}", "/ {0}", "/ {0}"],
+    ["{0} of the last day", "過去 1 日の {0}", "最近一天的 {0}"],
+    ["{0} of the last {1}", "過去 {1}の {0}", "最近 {1}的 {0}"],
+    ["scheduled: {0}", "予定：{0}", "计划：{0}"],
     ["(all nodes)", "（全ノード）", "（所有节点）"],
     [
         "Scheduled captures of all nodes are paused.",
