@@ -128,8 +128,8 @@ const NAMES: &[(&str, Group, Text, Reading)] = &[
     ("wanted-files-not-named", Group::Symbols, t!("More files without symbols"), Reading::Count),
 ];
 
-/// The texts that ingest gives profiles of a known type.
-const MEANS: [Text; 9] = [
+/// The texts that ingest, the agent, host recordings and recordings of JVMs give their profiles.
+const MEANS: [Text; 26] = [
     t!("CPU time of all threads during the capture"),
     t!("time that passed, on and off the CPU"),
     t!("time in which threads did not run: blocked, or ready without a CPU"),
@@ -139,6 +139,27 @@ const MEANS: [Text; 9] = [
     t!("time others waited for locks, charged to who held them"),
     t!("goroutines at that moment"),
     t!("goroutines at that moment that nothing can wake"),
+    t!(
+        "CPU time of all threads; a sample weighs the CPU time its thread used since its previous sample, and its part of what the thread used after the last one"
+    ),
+    t!("time that threads waited for locks, by where they waited; a wait counts when it ends"),
+    t!("time that threads waited for locks, by where the lock was let go by the thread that held it meanwhile"),
+    t!(
+        "bytes in use at the end that were not in use at the beginning, by stack, estimated; stacks that have fewer are left out"
+    ),
+    t!("CPU time of Java threads; garbage collector and compiler threads are not sampled"),
+    t!("CPU time, native code and the kernel included"),
+    t!("samples of threads that run Java code, in turns; not CPU time"),
+    t!("time of threads, running or not"),
+    t!("bytes allocated, estimated from samples"),
+    t!("sampled objects that were still alive; not scaled to all objects"),
+    t!("time that threads waited for locks of Java"),
+    t!("time that threads waited, by the label wait: for locks, idle for work, or for something else"),
+    t!("time that threads waited for locks of native code"),
+    t!("memory from malloc, as sampled; in use is what nothing has freed"),
+    t!("samples of threads that are in native methods, running or waiting"),
+    t!("time of traced methods from call to return"),
+    t!("CPU time of {0}; a sample stands for one period"),
 ];
 
 /// The card with all facts.
@@ -166,7 +187,7 @@ fn rows(entry: &Entry) -> Vec<(Group, String, String)> {
         }
     };
     let counted = |count: Option<u64>| count.filter(|count| *count > 0).map(grouped).unwrap_or_default();
-    add(Group::Profile, &t!("Means"), means(&meta.means).to_owned());
+    add(Group::Profile, &t!("Means"), means(&meta.means));
     add(Group::Profile, &t!("Started (UTC)"), utc(entry.start.0));
     add(Group::Profile, &t!("Completed (UTC)"), utc(entry.completed.0));
     add(
@@ -203,9 +224,20 @@ fn rows(entry: &Entry) -> Vec<(Group, String, String)> {
     rows
 }
 
-/// What the values of a profile mean; texts that the server did not choose stay as they are.
-fn means(text: &str) -> &str {
-    MEANS.iter().find(|known| known.english() == text).map_or(text, |known| known.get())
+/// What the values of a profile mean; texts that the server does not know stay as they are.
+fn means(text: &str) -> String {
+    MEANS.iter().find_map(|known| translated(known, text)).unwrap_or_else(|| text.to_owned())
+}
+
+/// A text in the page's language if it is the known one, which may have one value.
+fn translated(known: &Text, text: &str) -> Option<String> {
+    match known.english().split_once("{0}") {
+        Some((before, after)) => {
+            let value = text.strip_prefix(before)?.strip_suffix(after)?;
+            Some(known.with(&[&value]))
+        }
+        None => (known.english() == text).then(|| known.get().to_owned()),
+    }
 }
 
 /// What took a profile, under its name in files.
@@ -240,7 +272,16 @@ fn utc(nanos: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::in_words;
+    use super::{MEANS, in_words, translated};
+
+    #[test]
+    fn meanings_are_found_with_their_values() {
+        let found = |text: &str| MEANS.iter().find_map(|known| translated(known, text));
+        for text in ["memory in use at that moment", "CPU time of process 7 (shop); a sample stands for one period"] {
+            assert_eq!(found(text).as_deref(), Some(text));
+        }
+        assert_eq!(found("fuel used"), None);
+    }
 
     #[test]
     fn facts_have_names_and_units() {

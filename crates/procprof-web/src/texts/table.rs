@@ -707,6 +707,79 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ],
     ["Compare with day before", "前日と比較", "与前一天对比"],
     ["called by {0}", "{0} から呼び出し", "由 {0} 调用"],
+    [
+        "CPU time of all threads; a sample weighs the CPU time its thread used since its previous sample, and its part of what the thread used after the last one",
+        "全スレッドの CPU 時間。サンプルの重みは、そのスレッドが前回のサンプル以降に使った CPU 時間と、最後のサンプル後に使った分の割り当てです",
+        "所有线程的 CPU 时间；每个采样的权重为该线程自上次采样以来使用的 CPU 时间，加上最后一次采样之后所用时间的分摊",
+    ],
+    [
+        "time that threads waited for locks, by where they waited; a wait counts when it ends",
+        "スレッドがロックを待った時間（待った場所別）。待ちは終わった時点で計上されます",
+        "线程等待锁的时间，按等待位置统计；等待在结束时计入",
+    ],
+    [
+        "time that threads waited for locks, by where the lock was let go by the thread that held it meanwhile",
+        "スレッドがロックを待った時間（その間ロックを保持していたスレッドが解放した場所別）",
+        "线程等待锁的时间，按期间持有锁的线程释放锁的位置统计",
+    ],
+    [
+        "bytes in use at the end that were not in use at the beginning, by stack, estimated; stacks that have fewer are left out",
+        "開始時になく終了時に使用中だったバイト数の推定値（スタック別）。減ったスタックは含みません",
+        "结束时在用而开始时未在用的字节数（按调用栈估算）；减少的调用栈不计入",
+    ],
+    [
+        "CPU time of Java threads; garbage collector and compiler threads are not sampled",
+        "Java スレッドの CPU 時間。ガベージコレクターとコンパイラーのスレッドはサンプリングされません",
+        "Java 线程的 CPU 时间；不采样垃圾回收器和编译器线程",
+    ],
+    [
+        "CPU time, native code and the kernel included",
+        "ネイティブコードとカーネルを含む CPU 時間",
+        "CPU 时间，包括本地代码和内核",
+    ],
+    [
+        "samples of threads that run Java code, in turns; not CPU time",
+        "Java コードを実行中のスレッドを順番に取得したサンプル。CPU 時間ではありません",
+        "轮流对运行 Java 代码的线程采样；并非 CPU 时间",
+    ],
+    ["time of threads, running or not", "スレッドの時間（実行中かどうかを問いません）", "线程的时间，无论是否在运行"],
+    ["bytes allocated, estimated from samples", "サンプルから推定した割り当てバイト数", "由采样估算的分配字节数"],
+    [
+        "sampled objects that were still alive; not scaled to all objects",
+        "サンプリングされ、まだ生存していたオブジェクト。全オブジェクトには換算していません",
+        "采样到且仍存活的对象；未换算为全部对象",
+    ],
+    ["time that threads waited for locks of Java", "スレッドが Java のロックを待った時間", "线程等待 Java 锁的时间"],
+    [
+        "time that threads waited, by the label wait: for locks, idle for work, or for something else",
+        "スレッドが待った時間。ラベル wait でロック待ち、仕事待ち、その他を区別します",
+        "线程等待的时间；标签 wait 区分等待锁、空闲等待任务和其他等待",
+    ],
+    [
+        "time that threads waited for locks of native code",
+        "スレッドがネイティブコードのロックを待った時間",
+        "线程等待本地代码锁的时间",
+    ],
+    [
+        "memory from malloc, as sampled; in use is what nothing has freed",
+        "malloc によるメモリ（サンプルのまま）。使用中は未解放の分です",
+        "malloc 分配的内存（按采样值）；在用为尚未释放的部分",
+    ],
+    [
+        "samples of threads that are in native methods, running or waiting",
+        "ネイティブメソッド内のスレッド（実行中または待ち）のサンプル",
+        "处于本地方法中（运行或等待）的线程的采样",
+    ],
+    [
+        "time of traced methods from call to return",
+        "トレースしたメソッドの呼び出しから復帰までの時間",
+        "被跟踪方法从调用到返回的时间",
+    ],
+    [
+        "CPU time of {0}; a sample stands for one period",
+        "{0} の CPU 時間。1 サンプルが 1 周期を表します",
+        "{0} 的 CPU 时间；一个采样代表一个周期",
+    ],
     ["mostly in {0}", "大部分は {0} 内", "主要消耗在 {0}"],
     [
         "The program's own function, with the runtime's functions that it calls",
