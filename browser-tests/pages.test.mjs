@@ -164,6 +164,34 @@ both('no page is wider than its window', fits);
 check('no page is wider than its window, Japanese', fits, { locale: 'ja-JP', colorScheme: 'dark' });
 check('no page is wider than its window, Chinese', fits, { locale: 'zh-CN' });
 
+check('the list shows the columns of a profile on a laptop, and rows of two lines on a telephone', async (page) => {
+  const shown = () => page.locator('.profiles-table thead th').evaluateAll((all) =>
+    all.filter((head) => head.offsetParent !== null).map((head) => head.innerText.trim()));
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await go(page, '/proc_profile?node=1');
+  for (const head of ['Duration', 'Flame graph', 'Size']) assert.ok((await shown()).includes(head), head);
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const path of ['/proc_profile?node=1', `/merge?${merged}`, '/search?function=main&percent=1']) {
+    await go(page, path);
+    const rows = await page.locator('.profiles-table tbody tr').evaluateAll((all) => all.map((row) => {
+      const when = row.querySelector('.when time').getClientRects();
+      return { height: row.getBoundingClientRect().height, lines: when.length };
+    }));
+    assert.ok(rows.length > 1, path);
+    assert.deepEqual(rows.filter(({ height, lines }) => height > 72 || lines !== 1), [], path);
+  }
+});
+
+check('no card leads to the page that it is on', async (page) => {
+  for (const path of PAGES) {
+    await go(page, path);
+    const own = await page.locator('.card a[href]').evaluateAll((all) =>
+      all.filter((link) => link.href.split('#')[0] === location.href.split('#')[0]).map((link) => link.outerHTML));
+    assert.deepEqual(own, [], path);
+  }
+  page.complaints = page.complaints.filter((complaint) => !PROBLEMS.test(complaint));
+});
+
 both('the navigation leads to every page, and marks where one is', async (page) => {
   await go(page, '/');
   const links = await page.locator('nav.places a').evaluateAll((all) => all.map((link) => link.getAttribute('href')));
@@ -202,10 +230,12 @@ both('the overview finds, captures, pauses and resumes', async (page, scripted) 
   await reload(page, scripted, '/', () => job.locator('a.view, .bad').count());
   await leads(page, '.jobs .job a.view', /^\/p\//);
   await go(page, '/');
-  await page.click('.status-bar button');
-  await page.waitForSelector('.chip.warn');
-  await page.click('.status-bar button');
+  await page.locator('.nodes-table .menu > summary').first().click();
+  await page.click('.nodes-table .menu[open] button');
+  await leads(page, '.chip.warn', /^\/settings$/);
+  await page.click('#schedule button');
   await page.waitForSelector('.chip.warn', { state: 'detached' });
+  await go(page, '/');
   await page.click('details.commands summary');
   assert.match(await page.locator('details.commands').innerText(), /SELECT id, name[^]*curl '.*\/api\/nodes'/);
   await leads(page, 'a.node:has-text("far")', /node=\d+/);
@@ -773,6 +803,16 @@ check('every link leads on', async (page) => {
     await page.waitForURL((url) => pattern.test(url.pathname + url.search + url.hash)).catch((error) => {
       throw new Error(`${selector} of ${from} leads to ${page.url()}`, { cause: error });
     });
+  }
+  const ofNode = [['Merge and compare', /^\/merge\?node=/], ['Search its functions', /^\/search\?node=/], ['Heap', /^\/heap\?node=/],
+    ['All errors', /^\/proc_profile\/errors\?node=/]];
+  for (const node of ['1', 'far']) {
+    // Only the first node has heap profiles.
+    for (const [name, pattern] of ofNode.filter(([name]) => node === '1' || name !== 'Heap')) {
+      await go(page, `/proc_profile?node=${node}`);
+      await page.click('.of-node .menu > summary');
+      await leads(page, `.of-node .menu a:text-is("${name}")`, pattern);
+    }
   }
   await go(page, list);
   await page.click('details.capture > summary');

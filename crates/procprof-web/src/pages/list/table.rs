@@ -39,13 +39,13 @@ impl Table<'_> {
                     @if self.nodes { th scope="col" { (t!("Node")) } }
                     th scope="col" { (t!("Completed")) }
                     th scope="col" class="number wide" { (t!("Duration")) }
-                    th scope="col" class="number wide" { (t!("Samples")) }
+                    th scope="col" class="number widest" { (t!("Samples")) }
                     th scope="col" { (t!("Total")) }
                     @if self.hits.is_some() { th scope="col" { (t!("Function found")) } }
                     @else { th scope="col" title=(t!("The program's own function, with the runtime's functions that it calls")) { (t!("Top function (self)")) } }
                     th scope="col" class="wide" { (t!("Flame graph")) }
                     th scope="col" class="number wide" { (t!("Size")) }
-                    th scope="col" class="wide" { (t!("Trigger")) }
+                    th scope="col" class="widest" { (t!("Trigger")) }
                     th scope="col" { (t!("View")) }
                     th scope="col" { span class="hidden" { (t!("More")) } }
                 } }
@@ -64,11 +64,13 @@ impl Table<'_> {
                     input type="checkbox" name="id" value=(entry.id) form="selection"
                         aria-label=(t!("Select {0}", name));
                 }
-                td { a class=(format!("type {}", known_class(kind))) href=(href) { (type_label(&entry.profile_type)) }
+                td class="kind" { a class=(format!("type {}", known_class(kind))) href=(href) { (type_label(&entry.profile_type)) }
                     @if entry.pinned { " " span class="tag pin" title=(t!("Kept from retention")) { (t!("pinned")) } }
                     (wanted::tag(entry)) }
                 @if self.nodes {
-                    td { a href=(format!("/proc_profile?node={}", entry.node)) { (entry.meta.node_name) } }
+                    td class="of-node" {
+                        a href=(format!("/proc_profile?node={}", entry.node)) { (entry.meta.node_name) }
+                    }
                 }
                 td class="when" { (moment(entry.completed.0)) " " span class="muted ago" { (ago(entry.completed.0)) }
                     @if is_ahead(entry) {
@@ -81,7 +83,7 @@ impl Table<'_> {
                     }
                 }
                 td class="number wide" { (duration(entry)) }
-                td class="number wide" {
+                td class="number widest" {
                     @if entry.summary.samples > 0 { (grouped(entry.summary.samples)) } @else { "–" }
                 }
                 td class="total" { (self.total(entry)) }
@@ -92,7 +94,7 @@ impl Table<'_> {
                     }
                 }
                 td class="number wide" { (size(entry.bytes)) }
-                td class="wide" { (trigger_name(&entry.meta.trigger)) }
+                td class="widest" { (trigger_name(&entry.meta.trigger)) }
                 td {
                     a class="view" href=(href) title=(entry.file_name) aria-label=(t!("View {0}", name)) {
                         (t!("View"))
@@ -280,6 +282,9 @@ pub(in crate::pages) fn short(name: &str) -> String {
         }
     }
     let path = plain.rsplit('/').next().filter(|_| !plain.starts_with('/')).unwrap_or(&plain);
+    // Of closures within closures, the last one is named with the function around them.
+    let closures = path.trim_end_matches("::{{closure}}");
+    let path = path.get(..closures.len() + "::{{closure}}".len()).unwrap_or(path);
     let parts = |separator: &str| path.rmatch_indices(separator).nth(1).map(|(at, _)| at + separator.len());
     // Points part the names of Java and Go; elsewhere they begin versions and suffixes of clones.
     let is_dotted = path.rsplit('.').next().is_some_and(|last| last != "cold" && last.starts_with(char::is_alphabetic));
@@ -328,6 +333,8 @@ mod tests {
         for (name, shown) in [
             ("memcpy", "memcpy"),
             ("core::fmt::write", "fmt::write"),
+            ("app::run::{{closure}}", "run::{{closure}}"),
+            ("app::run::{{closure}}::{{closure}}", "run::{{closure}}"),
             ("ns::f(int, char const*)", "ns::f"),
             ("a::b::C<d::E<f>, g>::h(std::vector<int>)", "C::h"),
             ("(anonymous)", "(anonymous)"),
