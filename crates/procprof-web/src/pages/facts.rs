@@ -16,6 +16,8 @@ use crate::texts::{Text, t};
 enum Reading {
     /// Unchanged.
     Plain,
+    /// What values mean, in the page's language if the text is known.
+    Meaning,
     /// Samples per second.
     Hertz,
     Nanoseconds,
@@ -47,10 +49,11 @@ const GROUPS: [(Group, Text); 5] = [
 /// Facts that profiles carry under short names.
 const NAMES: &[(&str, Group, Text, Reading)] = &[
     ("time-claimed", Group::Profile, t!("Time by its own clock"), Reading::Plain),
-    ("counts", Group::Profile, t!("Value"), Reading::Plain),
+    ("counts", Group::Profile, t!("Value"), Reading::Meaning),
     ("imported-from", Group::Profile, t!("Imported from"), Reading::Plain),
     ("fetched-from", Group::Profile, t!("Fetched from"), Reading::Plain),
     ("host-id", Group::Profile, t!("Host id"), Reading::Plain),
+    ("event", Group::Recording, t!("Event"), Reading::Plain),
     ("hz", Group::Recording, t!("Rate"), Reading::Hertz),
     ("cpu-source", Group::Recording, t!("CPU samples"), Reading::Plain),
     ("tick-ns", Group::Recording, t!("Kernel tick"), Reading::Nanoseconds),
@@ -129,7 +132,8 @@ const NAMES: &[(&str, Group, Text, Reading)] = &[
 ];
 
 /// The texts that ingest, the agent, host recordings and recordings of JVMs give their profiles.
-const MEANS: [Text; 26] = [
+const MEANS: [Text; 27] = [
+    t!("time of Java code"),
     t!("CPU time of all threads during the capture"),
     t!("time that passed, on and off the CPU"),
     t!("time in which threads did not run: blocked, or ready without a CPU"),
@@ -260,6 +264,7 @@ fn in_words(key: &str, value: &str) -> (Group, String, String) {
         (Reading::Nanoseconds | Reading::CountedNanoseconds, Ok(nanos)) => amount(nanos.cast_signed(), "nanoseconds"),
         (Reading::Bytes, Ok(bytes)) => size(bytes),
         (Reading::Count, Ok(count)) => grouped(count),
+        (Reading::Meaning, _) => means(value),
         (Reading::Plain, _) | (_, Err(_)) => value.to_owned(),
     };
     (*group, name.to_string(), value)

@@ -18,6 +18,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["All errors →", "すべてのエラー →", "全部错误 →"],
     ["First bytes", "先頭のバイト", "起始字节"],
     ["Fetched from", "取得元", "获取自"],
+    ["Event", "イベント", "事件"],
     ["Host id", "ホスト ID", "主机 ID"],
     ["Recording", "記録", "采集"],
     ["Samples and stacks", "サンプルとスタック", "采样与调用栈"],
@@ -780,6 +781,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "{0} の CPU 時間。1 サンプルが 1 周期を表します",
         "{0} 的 CPU 时间；一个采样代表一个周期",
     ],
+    ["time of Java code", "Java コードの時間", "Java 代码时间"],
     ["mostly in {0}", "大部分は {0} 内", "主要消耗在 {0}"],
     [
         "The program's own function, with the runtime's functions that it calls",
