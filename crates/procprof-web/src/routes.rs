@@ -243,7 +243,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "heapProfilerCard",
         summary: "The part of pages with the state and switch of a node's heap profiler; it waits for the node",
-        params: &[NODE],
+        params: &[NODE, query("link", Text, "yes: with a link to the page of the heap; no unless given")],
         request: Body::None,
         answer: (200, HTML),
         mount: || get(pages::heap_profiler),

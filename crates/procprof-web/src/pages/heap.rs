@@ -88,7 +88,7 @@ pub(crate) async fn heap(
         None => first(&web),
     };
     let profiler = match params.get("state") {
-        Some(_) if yes_or_no(&params, "state")? => Some(profiler(&web, &node, &principal).await),
+        Some(_) if yes_or_no(&params, "state")? => Some(profiler(&web, &node, &principal, false).await),
         _ => None,
     };
     let (store, filter) =
@@ -135,8 +135,8 @@ impl View {
 
     fn profiler(&self) -> Markup {
         match &self.profiler {
-            Some(card) => place(&self.node, card),
-            None => later(&self.node),
+            Some(card) => place(&self.node, card, ""),
+            None => later(&self.node, ""),
         }
     }
 
@@ -257,35 +257,41 @@ fn in_use(entry: &Entry) -> Option<i64> {
     entry.summary.shown(&entry.meta).filter(|total| total.unit == "bytes").map(|total| total.value)
 }
 
-/// `GET /heap/profiler?node=`: the card that pages show once the node has answered.
+/// `GET /heap/profiler?node=&link=`: the card that pages show once the node has answered.
 pub(crate) async fn heap_profiler(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
-    let params = Params::parse(&query.unwrap_or_default())?.only(&["node"])?;
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["node", "link"])?;
     let node = params.node(&web)?;
-    Ok(profiler(&web, &node, &principal).await)
+    let has_link = params.get("link").is_some() && yes_or_no(&params, "link")?;
+    Ok(profiler(&web, &node, &principal, has_link).await)
 }
 
 /// The place of that card on a page that does not wait for the node: the script fetches it; without one, a link leads
-/// to the page that has it.
-pub(super) fn later(node: &Node) -> Markup {
+/// to the page that has it. `more` is added to the address of the card.
+fn later(node: &Node, more: &str) -> Markup {
     let link = html! {
         section class="card heap" {
             h2 { (t!("Heap profiler")) }
             p { a href=(format!("/heap?node={}&state=yes", node.id)) { (t!("Show its state")) } }
         }
     };
-    place(node, &link)
+    place(node, &link, more)
 }
 
-fn place(node: &Node, card: &Markup) -> Markup {
-    html! { div id="heap" data-fetch=(format!("/heap/profiler?node={}", node.id)) { (card) } }
+/// The same on another page than that of the heap, to which the card leads.
+pub(super) fn later_elsewhere(node: &Node) -> Markup {
+    later(node, "&link=yes")
 }
 
-/// The card of a node's heap profiler; waits for the node.
-async fn profiler(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal) -> Markup {
+fn place(node: &Node, card: &Markup, more: &str) -> Markup {
+    html! { div id="heap" data-fetch=(format!("/heap/profiler?node={}{more}", node.id)) { (card) } }
+}
+
+/// The card of a node's heap profiler, with a link to the page of the heap or without; waits for the node.
+async fn profiler(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal, has_link: bool) -> Markup {
     let control = HeapProfiler::new(&web.captures, node);
     let state = match principal.operates() && control.has_switch() {
         false => None,
@@ -309,7 +315,9 @@ async fn profiler(web: &Arc<Web>, node: &Arc<Node>, principal: &Principal) -> Ma
                 None if node.past => p { (t!("The node is not configured, so it is not asked.")) },
                 None => p { (t!("A node of kind {0} has no switch: its heap profiler runs as the process was started.", node.kind().name())) },
             }
-            p class="more" { a href=(format!("/heap?node={}", node.id)) { (t!("Dumps and growth →")) } }
+            @if has_link {
+                p class="more" { a href=(format!("/heap?node={}", node.id)) { (t!("Dumps and growth →")) } }
+            }
         }
     }
 }

@@ -128,7 +128,7 @@ impl View {
                         (host::card(web, node, &self.principal, &self.query.href()))
                     }
                     div id="kept" data-refresh { (aside::retention(web, node, &self.usage)) }
-                    @if heap::has_card(web, node, &self.principal) { (heap::later(node)) }
+                    @if heap::has_card(web, node, &self.principal) { (heap::later_elsewhere(node)) }
                     div id="wanted" data-refresh { (wanted::beside(web, &self.page.rows, &self.base)) }
                     div id="errors" data-refresh { (errors::card(node, &self.errors)) }
                 }
