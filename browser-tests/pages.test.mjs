@@ -150,7 +150,7 @@ async function fits(page) {
   // A table that is wider than its place scrolls; none of these has to.
   await page.setViewportSize(NARROW);
   const cut = [];
-  for (const path of ['/proc_profile?node=1', '/proc_profile?node=far', '/proc_profile/errors?node=far', '/symbols']) {
+  for (const path of ['/proc_profile?node=1', '/proc_profile?node=far', '/proc_profile/errors?node=far', '/symbols', '/archive']) {
     await go(page, path);
     const hidden = await page.locator('.table').evaluateAll((all) => all.map((table) => table.scrollWidth - table.clientWidth));
     cut.push(...hidden.filter((width) => width > 0).map((width) => `${path}: ${width}`));
@@ -171,7 +171,7 @@ check('the list shows the columns of a profile on a laptop, and rows of two line
   await go(page, '/proc_profile?node=1');
   for (const head of ['Duration', 'Flame graph', 'Size']) assert.ok((await shown()).includes(head), head);
   await page.setViewportSize({ width: 390, height: 844 });
-  for (const path of ['/proc_profile?node=1', `/merge?${merged}`, '/search?function=main&percent=1']) {
+  for (const path of ['/proc_profile?node=1', `/merge?${merged}`, '/search?function=hot&percent=1']) {
     await go(page, path);
     const rows = await page.locator('.profiles-table tbody tr').evaluateAll((all) => all.map((row) => {
       const when = row.querySelector('.when time').getClientRects();
@@ -560,11 +560,12 @@ both('a node that fails has its reason on every page', async (page) => {
   await leads(page, 'nav.tabs a:has-text("procprof")', /node=1$/);
 });
 
-both('a function of a library is listed with the function that calls it', async (page) => {
+both('the program\'s function is listed with the library\'s that it calls beside it', async (page) => {
   const id = await server.push('cpu', pprof(CPU, [sample(['main', 'poll_loop', 'nanosleep'], 9)], FIRST + 20 * 86_400));
   await go(page, '/proc_profile?node=1');
   const row = page.locator('.profiles-table tbody tr').filter({ has: page.locator(`a[href="/p/${id}"]`) });
-  assert.match(await row.locator('.function').innerText(), /nanosleep\s*← poll_loop/);
+  assert.equal(await row.locator('.function strong').innerText(), 'poll_loop');
+  assert.equal(await row.locator('.function .leaf').innerText(), 'nanosleep');
   await row.locator('details.menu > summary').click();
   await row.locator('details.sure summary').click();
   await row.locator('button.danger').click();
@@ -669,7 +670,7 @@ check('commands and links are copied', async (page) => {
   await go(page, '/help');
   assert.match(await copy(page, page.locator('pre.command button').first()), /^curl -X POST/);
   await go(page, '/proc_profile?node=1');
-  await page.locator('details.menu > summary').first().click();
+  await page.locator('.profiles-table .menu > summary').first().click();
   assert.match(await copy(page, page.locator('a.copy-link').first()), /\/p\//);
 });
 
@@ -687,7 +688,7 @@ check('the keyboard reaches what the mouse does', async (page) => {
   await page.keyboard.press('Enter');
   await arrive(page, /\/p\//);
   await go(page, '/proc_profile?node=1');
-  const menu = page.locator('details.menu').first();
+  const menu = page.locator('.profiles-table .menu').first();
   await menu.locator('summary').first().focus();
   await page.keyboard.press('Enter');
   await page.keyboard.press('Tab');

@@ -171,13 +171,13 @@ pub(super) fn schedule_card(paused: bool) -> Markup {
     }
 }
 
-/// Everything that can be done with a node, behind one button; it leads back to a page.
-pub(super) fn node_menu(web: &Web, principal: &Principal, node: &Node, back: &str) -> Markup {
+/// Everything that can be done with a node, behind one button with a label; it leads back to a page.
+pub(super) fn node_menu(web: &Web, principal: &Principal, node: &Node, label: &str, back: &str) -> Markup {
     let id = node.id;
     let has_heap = node.planned(&ProfileType::Heap).is_some();
     html! {
         details class="menu" {
-            summary aria-label=(t!("More for {0}", node.label())) { "⋮" }
+            summary aria-label=(label) { "⋮" }
             ul {
                 li { a href=(format!("/merge?node={id}")) { (t!("Merge and compare")) } }
                 li { a href=(format!("/search?node={id}")) { (t!("Search its functions")) } }

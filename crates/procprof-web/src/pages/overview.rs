@@ -328,7 +328,10 @@ impl View {
                     (coverage(node, types.and_then(|types| main_type(types.iter())), self.activity.to))
                 }
                 td class="number wide" { (size(usage.map_or(0, |usage| usage.bytes))) }
-                td class="more-cell" { (node_menu(&self.web, &self.principal, node, "/")) }
+                td class="more-cell" {
+                    @let label = t!("More for {0}", node.label());
+                    (node_menu(&self.web, &self.principal, node, &label, "/"))
+                }
             }
         }
     }

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_base_is_scaled_by_time_where_durations_differ() {
         let extent =
-            |milliseconds| Extent { profiles: 1, duration: milliseconds * 1_000_000, has_time: milliseconds > 0 };
+            |milliseconds: i64| Extent { profiles: 1, duration: milliseconds * 1_000_000, has_time: milliseconds > 0 };
         for (own, base, expected) in [
             (10_000, 10_000, None),
             (10_000, 10_030, None),

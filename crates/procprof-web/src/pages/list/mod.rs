@@ -108,7 +108,7 @@ impl View {
                         @if self.principal.operates() && !node.schedule.is_empty() {
                             (collect_form(web, node, &self.query.href()))
                         }
-                        (node_menu(web, &self.principal, node, &self.query.href()))
+                        (node_menu(web, &self.principal, node, t!("More").get(), &self.query.href()))
                     }
                 }
                 div id="failing" data-refresh { (self.failure()) (host::notices(web, node)) (elsewhere(web, node)) }
