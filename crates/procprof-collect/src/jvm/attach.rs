@@ -17,10 +17,12 @@ use std::time::{Duration, Instant};
 
 use procprof_process::{Identity, Pid, Process};
 use rustix::fs::FileType;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Gid, PidfdFlags, Signal, Uid};
 
 use super::folder::TemporaryFolder;
-use super::{JvmError, answer};
+use super::{JvmError, answer, counters};
 
 /// How long a JVM has to open its socket. One that does not never will, having printed all its stacks.
 const LISTENING: Duration = Duration::from_secs(6);
@@ -61,8 +63,7 @@ impl Jvm {
             error => JvmError::io(pid, "look at it", std::io::Error::other(error)),
         };
         let process = Process::open(pid).map_err(of_process)?;
-        let raw = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw).ok_or(JvmError::Gone { pid })?;
-        let handle = rustix::process::pidfd_open(raw, PidfdFlags::empty())
+        let handle = rustix::process::pidfd_open(raw_pid(pid)?, PidfdFlags::empty())
             .map_err(|errno| JvmError::io(pid, "open it", errno))?;
         // The descriptor may have come to stand for a later process of the same pid.
         process.check_same().map_err(of_process)?;
@@ -92,6 +93,11 @@ impl Jvm {
 
     pub(super) fn pid(&self) -> Pid {
         self.process.pid()
+    }
+
+    /// The pid that it has in its own namespace.
+    pub(super) fn inner_pid(&self) -> Pid {
+        self.inner_pid
     }
 
     /// Runs a command, as `jcmd PID LINE` does, and returns its answer without the code.
@@ -125,16 +131,31 @@ impl Jvm {
     }
 
     fn execute(&self, name: &str, arguments: &str, timeout: Duration) -> Result<(i32, String), JvmError> {
-        let pid = self.pid();
         if arguments.len() > ARGUMENT_MAX {
             return Err(JvmError::Command {
-                pid,
+                pid: self.pid(),
                 command: name.to_owned(),
                 message: format!("more than {ARGUMENT_MAX} bytes of arguments"),
             });
         }
+        let folder = self.temporary_folder()?;
+        let stream = match self.try_connect(&folder, timeout)? {
+            Some(stream) => stream,
+            None => self.have_it_listen(&folder, timeout)?,
+        };
+        self.execute_on(stream, name, arguments, timeout)
+    }
+
+    /// Sends a command to a connection, and returns the code and the text of the answer.
+    pub(super) fn execute_on(
+        &self,
+        mut stream: UnixStream,
+        name: &str,
+        arguments: &str,
+        timeout: Duration,
+    ) -> Result<(i32, String), JvmError> {
+        let pid = self.pid();
         let command = format!("{name} {}", answer::first_word(arguments));
-        let mut stream = self.connect()?;
         let deadline = Instant::now() + timeout;
         let timed_out = || JvmError::Timeout { pid, command: command.clone(), after: timeout };
         let failed = |error: std::io::Error| match error.kind() {
@@ -168,23 +189,34 @@ impl Jvm {
         answer::split(&bytes).ok_or_else(unread)
     }
 
-    fn connect(&self) -> Result<UnixStream, JvmError> {
-        let pid = self.pid();
-        let own = rustix::process::geteuid().as_raw();
-        let folder = TemporaryFolder::open(pid).map_err(|error| match error {
+    /// The folder where it has its socket.
+    pub(super) fn temporary_folder(&self) -> Result<TemporaryFolder, JvmError> {
+        let (pid, own) = (self.pid(), rustix::process::geteuid().as_raw());
+        TemporaryFolder::open(pid).map_err(|error| match error {
             JvmError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied && own != self.uid => {
                 JvmError::OtherUser { pid, theirs: self.uid, own }
             }
             error => error,
-        })?;
-        match self.try_connect(&folder)? {
-            Some(stream) => Ok(stream),
-            None => self.have_it_listen(&folder),
+        })
+    }
+
+    /// Connects to its socket, or has it listen if its counters tell that it can: no signal is sent to a process of
+    /// which that is not known.
+    pub(super) fn connect_if_attachable(
+        &self,
+        folder: &TemporaryFolder,
+        timeout: Duration,
+    ) -> Result<UnixStream, JvmError> {
+        if let Some(stream) = self.try_connect(folder, timeout)? {
+            return Ok(stream);
         }
+        counters::check_attachable(&self.process, self.inner_pid, self.uid)
+            .map_err(|why| JvmError::NotAttachable { pid: self.pid(), why })?;
+        self.have_it_listen(folder, timeout)
     }
 
     /// Connects to its socket, if it has one and listens.
-    fn try_connect(&self, folder: &TemporaryFolder) -> Result<Option<UnixStream>, JvmError> {
+    fn try_connect(&self, folder: &TemporaryFolder, timeout: Duration) -> Result<Option<UnixStream>, JvmError> {
         let (pid, name) = (self.pid(), format!(".java_pid{}", self.inner_pid));
         let Some((socket, file_type, owner)) = folder.find(&name)? else {
             return Ok(None);
@@ -196,8 +228,12 @@ impl Jvm {
         if owner != self.uid && owner != 0 {
             return Err(suspicious("belongs to another user than the process"));
         }
-        let stream = match connect_as(self.uid, self.gid, &socket) {
+        let stream = match connect_as(self.uid, self.gid, &socket, timeout) {
             Ok(stream) => stream,
+            // Connections of others wait there, and it takes none: it is stopped or hangs.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(JvmError::Timeout { pid, command: "a connection".to_owned(), after: timeout });
+            }
             // Left by an earlier process of the same pid.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(None),
             Err(error) => return Err(JvmError::io(pid, format!("connect to /tmp/{name}"), error)),
@@ -210,7 +246,7 @@ impl Jvm {
     }
 
     /// Sends the signal, and waits until it listens.
-    fn have_it_listen(&self, folder: &TemporaryFolder) -> Result<UnixStream, JvmError> {
+    fn have_it_listen(&self, folder: &TemporaryFolder, timeout: Duration) -> Result<UnixStream, JvmError> {
         let pid = self.pid();
         let silent = || SILENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if silent().iter().any(|known| known.is_same(&self.identity())) {
@@ -221,14 +257,17 @@ impl Jvm {
         if !status.catches(Signal::QUIT.as_raw()) {
             return Err(JvmError::NotAJvm { pid });
         }
-        let _mark = folder.mark(format!(".attach_pid{}", self.inner_pid), self.uid, self.gid)?;
-        rustix::process::pidfd_send_signal(&self.handle, Signal::QUIT).map_err(|errno| match errno {
+        let not_signalled = |errno| match errno {
             rustix::io::Errno::SRCH => JvmError::Gone { pid },
             rustix::io::Errno::PERM => {
                 JvmError::OtherUser { pid, theirs: self.uid, own: rustix::process::geteuid().as_raw() }
             }
             errno => JvmError::io(pid, "signal it", errno),
-        })?;
+        };
+        // Nothing is written to its folder unless it may be signalled.
+        rustix::process::test_kill_process(raw_pid(pid)?).map_err(not_signalled)?;
+        let _mark = folder.mark(format!(".attach_pid{}", self.inner_pid), self.uid, self.gid)?;
+        rustix::process::pidfd_send_signal(&self.handle, Signal::QUIT).map_err(not_signalled)?;
         let start = Instant::now();
         let mut pause = Duration::from_millis(2);
         let age = crate::clock::now().0.saturating_sub(self.identity().start_time.0).max(0);
@@ -236,7 +275,7 @@ impl Jvm {
         while start.elapsed() < patience {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(100));
-            if let Some(stream) = self.try_connect(folder)? {
+            if let Some(stream) = self.try_connect(folder, timeout)? {
                 return Ok(stream);
             }
             self.process.check_same().map_err(|_| JvmError::Gone { pid })?;
@@ -250,21 +289,33 @@ impl Jvm {
     }
 }
 
+fn raw_pid(pid: Pid) -> Result<rustix::process::Pid, JvmError> {
+    i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw).ok_or(JvmError::Gone { pid })
+}
+
 /// Connects as a user and group: older JVMs answer only their own user. Credentials are those of a thread, so that a new
 /// thread connects.
-fn connect_as(uid: u32, gid: u32, socket: &OwnedFd) -> std::io::Result<UnixStream> {
+fn connect_as(uid: u32, gid: u32, socket: &OwnedFd, timeout: Duration) -> std::io::Result<UnixStream> {
     // By this name a socket is reached whose folder has none for us.
-    let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", socket.as_raw_fd()))?;
     if rustix::process::geteuid().as_raw() == uid {
-        return UnixStream::connect(path);
+        return connect(&address, timeout);
     }
     let connect = || {
         rustix::thread::set_thread_res_gid(None, Gid::from_raw(gid), None)?;
         rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None)?;
-        UnixStream::connect(path)
+        connect(&address, timeout)
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("jvm-connect".to_owned()).spawn_scoped(scope, connect)?;
         thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that connects failed")))
     })
+}
+
+/// Errs with `WouldBlock` if the listener takes no connection in that time, and as many wait as may.
+fn connect(address: &SocketAddrUnix, timeout: Duration) -> std::io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    rustix::net::connect(&socket, address)?;
+    Ok(UnixStream::from(socket))
 }

@@ -51,6 +51,22 @@ pub enum JvmError {
         /// The pid.
         pid: Pid,
     },
+    /// It is not known to be a JVM that can be attached to, so nothing was sent to it.
+    #[error("process {pid} is not attached to: {why}")]
+    NotAttachable {
+        /// The pid.
+        pid: Pid,
+        /// What tells it, or is missing to know.
+        why: &'static str,
+    },
+    /// It answered, but wrote no perf map.
+    #[error("process {pid} wrote no names of its compiled methods: {why}")]
+    NoMap {
+        /// The pid.
+        pid: Pid,
+        /// What is wrong with the file.
+        why: &'static str,
+    },
     /// A file in its folder for temporary files is not one that a JVM creates.
     #[error("process {pid}: {path}: {why}")]
     Suspicious {
@@ -116,7 +132,7 @@ pub enum JvmError {
         why: String,
     },
     /// Its file system is too full to begin a recording.
-    #[error("process {pid}: its /tmp has {} free, a recording needs {}", megabytes(*free), megabytes(*needed))]
+    #[error("process {pid}: its /tmp has {} free, {} are needed", megabytes(*free), megabytes(*needed))]
     NoSpace {
         /// The pid.
         pid: Pid,
@@ -152,7 +168,10 @@ impl JvmError {
             JvmError::NotFound(_) => "jvm_not_found",
             JvmError::Gone { .. } => "jvm_gone",
             JvmError::NotAJvm { .. } => "not_a_jvm",
-            JvmError::OtherUser { .. } | JvmError::NotListening { .. } => "attach_refused",
+            JvmError::OtherUser { .. } | JvmError::NotListening { .. } | JvmError::NotAttachable { .. } => {
+                "attach_refused"
+            }
+            JvmError::NoMap { .. } => "jvm_no_map",
             JvmError::Suspicious { .. } => "jvm_suspicious",
             JvmError::Timeout { .. } => "timeout",
             JvmError::Command { .. } => "jvm_refused",

@@ -82,18 +82,49 @@ impl TemporaryFolder {
     /// Makes an empty file for the process, removed when what is returned is dropped.
     pub(super) fn mark(&self, name: String, uid: u32, gid: u32) -> Result<Mark<'_>, JvmError> {
         let failed = |errno: Errno| JvmError::io(self.pid, format!("make /tmp/{name}"), errno);
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let make = || rustix::fs::openat(&self.folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR);
-        let file = match make() {
+        let made = match self.make(&name, uid, gid) {
             // Left by a process that was ended while it attached.
             Err(Errno::EXIST) => {
                 rustix::fs::unlinkat(&self.folder, name.as_str(), AtFlags::empty()).map_err(failed)?;
-                make().map_err(failed)?
+                self.make(&name, uid, gid)
             }
-            made => made.map_err(failed)?,
+            made => made,
         };
-        give(&file, uid, gid).map_err(failed)?;
-        Ok(Mark { folder: &self.folder, name })
+        Ok(made.map_err(failed)?.1)
+    }
+
+    /// Makes an empty file that belongs to the process's user, unless there is one of that name; it is removed when the
+    /// mark is dropped.
+    pub(super) fn make(&self, name: &str, uid: u32, gid: u32) -> rustix::io::Result<(File, Mark<'_>)> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let mark = Mark { folder: &self.folder, name: name.to_owned() };
+        give(&file, uid, gid)?;
+        Ok((File::from(file), mark))
+    }
+
+    /// Opens a regular file for reading; `None` if there is none of that name.
+    pub(super) fn read(&self, name: &str) -> Result<Option<File>, JvmError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let suspicious =
+            || JvmError::Suspicious { pid: self.pid, path: format!("/tmp/{name}"), why: "not a regular file" };
+        let file = match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP | Errno::NXIO) => return Err(suspicious()),
+            Err(errno) => return Err(JvmError::io(self.pid, format!("open /tmp/{name}"), errno)),
+        };
+        let metadata =
+            file.metadata().map_err(|error| JvmError::io(self.pid, format!("look at /tmp/{name}"), error))?;
+        if metadata.is_file() { Ok(Some(file)) } else { Err(suspicious()) }
+    }
+
+    /// Errs if its file system has less space than so many bytes.
+    pub(super) fn check_room(&self, needed: u64) -> Result<(), JvmError> {
+        let found =
+            rustix::fs::fstatvfs(&self.folder).map_err(|errno| JvmError::io(self.pid, "look at /tmp", errno))?;
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        if free < needed { Err(JvmError::NoSpace { pid: self.pid, free, needed }) } else { Ok(()) }
     }
 
     /// Makes a folder that only the process and we can read, locked for as long as it is ours.

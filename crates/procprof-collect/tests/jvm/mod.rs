@@ -18,6 +18,7 @@ use procprof_profile::ProfileType;
 mod allocations;
 mod async_profiler;
 mod killed;
+mod perf_map;
 mod pretended;
 
 /// Far more than an idle machine needs.

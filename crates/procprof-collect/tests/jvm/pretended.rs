@@ -101,6 +101,15 @@ fn odd_answers_are_errors_within_their_time_and_size() {
 }
 
 #[test]
+fn what_only_handles_the_signal_is_not_sent_it_for_names() {
+    let pretender = Pretender::start("file");
+    std::fs::remove_file(format!("/tmp/.java_pid{}", pretender.pid)).unwrap();
+    let error = Jvm::open(pretender.pid).unwrap().perf_map(super::PATIENCE).map(drop).unwrap_err();
+    assert!(matches!(error, JvmError::NotAttachable { .. }), "{error}");
+    assert!(!std::path::Path::new(&format!("/tmp/.attach_pid{}", pretender.pid)).exists());
+}
+
+#[test]
 fn what_does_not_handle_the_signal_lives_on() {
     let mut sleeper = Command::new("sleep").arg("600").spawn().unwrap();
     let error = Jvm::open(Pid(sleeper.id())).unwrap().command("VM.version", super::PATIENCE).unwrap_err();
