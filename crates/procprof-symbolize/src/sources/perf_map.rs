@@ -7,7 +7,8 @@
 //! Start and size in hexadecimal, then the name, up to the end of the line. If code was replaced, the later line is
 //! used. See `tools/perf/Documentation/jit-interface.txt` of Linux. A live process has its map in `/tmp/perf-PID.map`,
 //! in its own mount namespace with the pid it has in its own; it is read only if its owner is the process's user or
-//! root, since all users may write to `/tmp`.
+//! root, since all users may write to `/tmp`. Its lines are read one by one: of whatever size it is, memory is taken for
+//! the names that are asked for alone, each of at most 4 KiB.
 
 use std::fs::File;
 use std::io;
@@ -16,13 +17,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use procprof_process::open_regular;
+use procprof_profile::Addr;
 
 use super::Sources;
 use super::inquiry::{Inquiries, Inquiry, Memory};
 use super::live::Live;
-use super::text_symbols::{hexadecimal, read};
+use super::text_symbols::{for_each_line, hexadecimal};
 use crate::outcome::{Proof, Source, UsedFile};
 use crate::{Frame, Resolved, demangle};
+
+/// Longest name, in bytes; a longer one ends in `…`.
+const NAME_BYTES_MAX: usize = 4096;
 
 /// Looks up addresses in memory without a file.
 pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
@@ -34,16 +39,18 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
     let live = inquiries.live.as_ref().map(of_process).unwrap_or_default();
     let maps: Vec<(PathBuf, Proof, io::Result<File>)> = named.chain(live).collect();
     for (path, proof, file) in maps {
-        let text = match file.and_then(|file| read(file, &path)) {
-            Ok(text) => text,
-            Err(error) => {
-                inquiries.fail(Source::PerfMap, format!("{}: {error}", path.display()));
-                continue;
-            }
-        };
-        for inquiry in inquiries.all.iter_mut().filter(|inquiry| is_asked(inquiry)) {
-            if answer(inquiry, &text) > 0 {
-                inquiry.used.push(UsedFile {
+        let asked = inquiries.all.iter_mut().filter(|inquiry| is_asked(inquiry));
+        let mut asked: Vec<Lookup<'_, '_>> = asked.map(Lookup::new).collect();
+        let is_read = file.and_then(|file| {
+            for_each_line(file, &path, |text| {
+                if let Some((start, end, name)) = line(text) {
+                    asked.iter_mut().for_each(|lookup| lookup.name(start, end, name));
+                }
+            })
+        });
+        for mut lookup in asked {
+            if lookup.answer() > 0 {
+                lookup.inquiry.used.push(UsedFile {
                     source: Source::PerfMap,
                     path: path.clone(),
                     build_id: None,
@@ -51,6 +58,10 @@ pub(super) fn ask(inquiries: &mut Inquiries<'_>, sources: &mut Sources<'_>) {
                     proof,
                 });
             }
+        }
+        // What was read before stays.
+        if let Err(error) = is_read {
+            inquiries.fail(Source::PerfMap, format!("{}: {error}", path.display()));
         }
     }
 }
@@ -71,25 +82,48 @@ fn of_process(live: &Live) -> Vec<(PathBuf, Proof, io::Result<File>)> {
     live.perf_maps().into_iter().filter_map(open).collect()
 }
 
-/// Answers the locations that a map contains; returns their number.
-fn answer(inquiry: &mut Inquiry<'_>, map: &str) -> usize {
-    let mut unknown = inquiry.unknown();
-    unknown.sort_unstable_by_key(|(_, address)| *address);
-    let mut names: Vec<Option<&str>> = vec![None; unknown.len()];
-    for (start, end, name) in map.lines().filter_map(line) {
-        let first = unknown.partition_point(|(_, address)| address.0 < start);
-        for place in (first..unknown.len()).take_while(|place| unknown[*place].1.0 < end) {
-            names[place] = Some(name);
+/// The addresses of an inquiry that have no name yet, with those that a map gives.
+struct Lookup<'a, 'b> {
+    inquiry: &'a mut Inquiry<'b>,
+    /// By address.
+    unknown: Vec<(usize, Addr)>,
+    names: Vec<Option<Box<str>>>,
+}
+
+impl<'a, 'b> Lookup<'a, 'b> {
+    fn new(inquiry: &'a mut Inquiry<'b>) -> Self {
+        let mut unknown = inquiry.unknown();
+        unknown.sort_unstable_by_key(|(_, address)| *address);
+        let names = vec![None; unknown.len()];
+        Self { inquiry, unknown, names }
+    }
+
+    /// The map has a name for a range of addresses.
+    fn name(&mut self, start: u64, end: u64, name: &str) {
+        let first = self.unknown.partition_point(|(_, address)| address.0 < start);
+        for place in (first..self.unknown.len()).take_while(|place| self.unknown[*place].1.0 < end) {
+            self.names[place] = Some(shortened(name));
         }
     }
-    let mut count = 0;
-    for ((position, _), name) in unknown.into_iter().zip(names) {
-        if let Some(name) = name {
-            inquiry.answer(position, Source::PerfMap, Resolved::Frames(vec![frame(name)]));
-            count += 1;
+
+    /// Answers the locations that the map contains; returns their number.
+    fn answer(&mut self) -> usize {
+        let mut count = 0;
+        for ((position, _), name) in self.unknown.drain(..).zip(self.names.drain(..)) {
+            if let Some(name) = name {
+                self.inquiry.answer(position, Source::PerfMap, Resolved::Frames(vec![frame(&name)]));
+                count += 1;
+            }
         }
+        count
     }
-    count
+}
+
+fn shortened(name: &str) -> Box<str> {
+    if name.len() <= NAME_BYTES_MAX {
+        return name.into();
+    }
+    format!("{}…", &name[..name.floor_char_boundary(NAME_BYTES_MAX)]).into()
 }
 
 fn line(line: &str) -> Option<(u64, u64, &str)> {
@@ -107,6 +141,13 @@ fn frame(name: &str) -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_have_a_limit() {
+        assert_eq!(&*shortened("a"), "a");
+        let long = "é".repeat(NAME_BYTES_MAX);
+        assert_eq!(&*shortened(&long), format!("{}…", &long[..NAME_BYTES_MAX]));
+    }
 
     #[test]
     fn lines_of_a_map() {
