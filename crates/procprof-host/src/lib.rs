@@ -59,6 +59,7 @@ pub use bpf::BpfError;
 pub use error::{Error, Result};
 pub use measure::{Engine, Measure};
 pub use membership::Membership;
+pub use own_names::PerfMaps;
 pub use recorded_files::RecordedFiles;
 pub use recorder::{Cut, Options, ProcessShare, Recorder, Recording, Target};
 pub use session::{Condition, Filter, Statistics};

@@ -2,10 +2,13 @@
 //! time, as processes list it in perf maps.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use procprof_process::{Pid, Process};
 use procprof_profile::{Addr, FileOffset, Mapping, ProfileBuilder, ProfileType};
 use procprof_symbolize::{PathUse, Sources, symbolize_profile};
@@ -29,47 +32,61 @@ pub(crate) struct OwnName {
 /// The names of frames.
 pub(crate) type OwnNames = HashMap<Frame, OwnName>;
 
+/// Names of generated code that processes have written for this recording: open perf maps by pid.
+pub type PerfMaps = BTreeMap<u32, Arc<File>>;
+
 /// The names of all frames that only this host can name. What a process that has ended would have told stays unnamed.
-pub(crate) fn own_names(stacks: &Stacks, files: &Files, kallsyms: Option<&Path>) -> OwnNames {
-    // By process for generated code; together for what all processes share.
-    let mut frames: BTreeMap<Option<u32>, HashSet<Frame>> = BTreeMap::new();
-    for frame in &stacks.all_frames {
-        let group = match frame {
-            Frame::Kernel(_) => None,
-            Frame::Code(mapping, _) => match files.get(&stacks.mappings.all()[*mapping as usize].image) {
-                Some(file) if file.memory_of.is_some() => file.memory_of,
-                Some(file) if file.path == "[vdso]" => None,
-                _ => continue,
-            },
-            Frame::Nowhere(_) | Frame::Note(_) => continue,
-        };
-        frames.entry(group).or_default().insert(*frame);
-    }
+pub(crate) fn own_names(stacks: &Stacks, files: &Files, kallsyms: Option<&Path>, maps: &PerfMaps) -> OwnNames {
+    // What all processes share comes first.
+    let shared = stacks.all_frames.iter().filter(|frame| match frame {
+        Frame::Kernel(_) => true,
+        Frame::Code(mapping, _) => {
+            files.get(&stacks.mappings.all()[*mapping as usize].image).is_some_and(|file| file.path == "[vdso]")
+        }
+        Frame::Nowhere(_) | Frame::Note(_) => false,
+    });
+    let shared: Vec<Frame> = shared.copied().collect();
+    let mut names = OwnNames::default();
+    let sources = Sources { kallsyms: kallsyms.map(Path::to_owned), ..Sources::default() };
+    add_names(&mut names, stacks, files, sources, &shared);
+    names.extend(generated_names(stacks, files, maps));
+    names
+}
+
+/// The names of generated code, as running processes list it in perf maps, their own and those given.
+pub(crate) fn generated_names(stacks: &Stacks, files: &Files, maps: &PerfMaps) -> OwnNames {
     let mut names = OwnNames::default();
     let begun = Instant::now();
-    // What all processes share comes first.
-    for (pid, frames) in frames {
-        if pid.is_some() && begun.elapsed() > LONGEST {
+    for (pid, frames) in generated_code(stacks, files) {
+        if begun.elapsed() > LONGEST {
             break;
         }
-        let frames: Vec<Frame> = frames.into_iter().collect();
-        add_names(&mut names, stacks, files, kallsyms, pid, &frames);
+        let Ok(process) = Process::open(Pid(pid)) else { continue };
+        let map = maps.get(&pid).map(|map| PathBuf::from(format!("/proc/self/fd/{}", map.as_raw_fd())));
+        let sources =
+            Sources { process: Some(process.identity()), perf_maps: map.into_iter().collect(), ..Sources::default() };
+        add_names(&mut names, stacks, files, sources, &frames);
     }
     names
 }
 
-fn add_names(
-    names: &mut OwnNames,
-    stacks: &Stacks,
-    files: &Files,
-    kallsyms: Option<&Path>,
-    pid: Option<u32>,
-    frames: &[Frame],
-) {
-    let process = pid.and_then(|pid| Process::open(Pid(pid)).ok());
-    if pid.is_some() && process.is_none() {
-        return;
+/// The frames in generated code of each process, the process with most of them first.
+pub(crate) fn generated_code(stacks: &Stacks, files: &Files) -> Vec<(u32, Vec<Frame>)> {
+    let mut frames: BTreeMap<u32, Vec<Frame>> = BTreeMap::new();
+    for frame in &stacks.all_frames {
+        let Frame::Code(mapping, _) = frame else { continue };
+        let file = files.get(&stacks.mappings.all()[*mapping as usize].image);
+        if let Some(pid) = file.and_then(|file| file.memory_of) {
+            frames.entry(pid).or_default().push(*frame);
+        }
     }
+    let mut frames: Vec<(u32, Vec<Frame>)> = frames.into_iter().collect();
+    frames.sort_by_key(|(_, frames)| std::cmp::Reverse(frames.len()));
+    frames
+}
+
+/// Adds the names that sources give to frames of one process, or to those that all share.
+fn add_names(names: &mut OwnNames, stacks: &Stacks, files: &Files, sources: Sources<'_>, frames: &[Frame]) {
     let mut builder = ProfileBuilder::new(ProfileType::Cpu.sample_types());
     let mut mappings: HashMap<u32, _> = HashMap::default();
     let mut kernel = None;
@@ -105,13 +122,7 @@ fn add_names(
         builder.sample(&[location], &[1, 1], &[]);
     }
     builder.parts_mut().addresses = procprof_profile::Addresses::CallSite;
-    let mut sources = Sources {
-        this_boot: true,
-        paths: PathUse::Never,
-        kallsyms: kallsyms.map(Path::to_owned),
-        process: process.map(|process| process.identity()),
-        ..Sources::default()
-    };
+    let mut sources = Sources { this_boot: true, paths: PathUse::Never, ..sources };
     let named = builder.finish().ok().and_then(|profile| symbolize_profile(profile, &mut sources).ok());
     let Some((profile, _)) = named else { return };
     // Samples may come in another order, but each has the address of its frame.

@@ -19,7 +19,7 @@ use crate::descendants::descendants;
 use crate::error::{Error, Result};
 use crate::kernel::{Event, Ring, Sampling, Subject, Trigger, wait};
 use crate::measure::{Engine, Measure};
-use crate::own_names::OwnNames;
+use crate::own_names::{PerfMaps, generated_code, generated_names};
 use crate::permission::{check_rate, is_about_permission, refusal};
 use crate::profile::{Facts, profile};
 use crate::session::{Filter, Session, Statistics};
@@ -173,7 +173,7 @@ struct SwitchRate {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Recording {
-    /// The profile: addresses of calls, without names.
+    /// The profile: addresses of calls, with names of code generated at run time alone.
     pub profile: Profile,
     /// What has happened to the samples.
     pub statistics: Statistics,
@@ -519,7 +519,16 @@ impl Recorder {
     ///
     /// # Errors
     /// [`Error::Profile`] if the samples do not fit into a profile.
-    pub fn finish(mut self) -> Result<Recording> {
+    pub fn finish(self) -> Result<Recording> {
+        self.finish_with(|_| PerfMaps::new())
+    }
+
+    /// As [`Recorder::finish`]; when the recording has ended, `maps` is given the processes with samples in code that was
+    /// generated at run time, those with most of it first, and gives the perf maps that it had them write.
+    ///
+    /// # Errors
+    /// [`Error::Profile`] if the samples do not fit into a profile.
+    pub fn finish_with(mut self, maps: impl FnOnce(&[u32]) -> PerfMaps) -> Result<Recording> {
         let duration = self.begun.elapsed();
         for event in self.all_events() {
             // One whose thread has ended counts nothing any more.
@@ -538,7 +547,10 @@ impl Recorder {
         statistics.mappings_refused = self.session.processes.mappings_refused;
         statistics.table_bytes = self.session.images.memory() as u64;
         let (facts, files) = (self.facts(duration), self.session.files(&self.session.stacks));
-        let profile = profile(&self.session.stacks, &files, &OwnNames::default(), |_| true, Some(&statistics), &facts)?;
+        let stacks = &self.session.stacks;
+        let generated: Vec<u32> = generated_code(stacks, &files).into_iter().map(|(pid, _)| pid).collect();
+        let names = generated_names(stacks, &files, &maps(&generated));
+        let profile = profile(stacks, &files, &names, |_| true, Some(&statistics), &facts)?;
         Ok(Recording { profile, statistics, files: self.session.images.into_proven_files() })
     }
 

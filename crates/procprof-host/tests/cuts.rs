@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use procprof_host::{Cut, Engine, Filter, Measure, Options, Recorder, Target};
+use procprof_host::{Cut, Engine, Filter, Measure, Options, PerfMaps, Recorder, Target};
 use procprof_profile::Profile;
 
 use crate::program::Program;
@@ -81,7 +81,7 @@ fn profiles_of_a_cut_share_it_by_service() {
         recorder.poll(Duration::from_millis(50)).unwrap();
     }
     let mut cut = recorder.cut();
-    cut.name_own(None);
+    cut.name_own(None, &PerfMaps::new());
     let all = profile(&cut).expect("there are samples");
     let part = |is_of: bool| {
         let takes = |_: u32, name: &str, membership: &procprof_host::Membership| {
@@ -163,7 +163,7 @@ fn what_only_the_host_can_name_has_names() {
         recorder.poll(Duration::from_millis(50)).unwrap();
     }
     let mut cut = recorder.cut();
-    cut.name_own(None);
+    cut.name_own(None, &PerfMaps::new());
     let profile = cut.profile(|pid, _, _| pid == child.id(), "dd").unwrap().expect("it has samples");
     let mut unnamed = 0;
     let mut named = 0;

@@ -12,7 +12,7 @@ use crate::images::Files;
 use crate::kernel::{Event, Trigger};
 use crate::measure::Measure;
 use crate::membership::Membership;
-use crate::own_names::{OwnNames, own_names};
+use crate::own_names::{OwnNames, PerfMaps, generated_code, own_names};
 use crate::permission::check_rate;
 use crate::profile::{Facts, profile};
 use crate::session::Statistics;
@@ -168,11 +168,16 @@ impl Cut {
         Ok((profile.sample_count() > 0).then_some(profile))
     }
 
+    /// The processes with samples in code that was generated at run time, by pid, those with most of it first.
+    pub fn generated_code(&self) -> Vec<u32> {
+        generated_code(&self.stacks, &self.files).into_iter().map(|(pid, _)| pid).collect()
+    }
+
     /// Names what only this host can name: the kernel's functions, the vdso, and code that running processes list in
-    /// perf maps. The profiles made later have these names. The kernel's symbols are those of `/proc/kallsyms`, or of a
-    /// copy of it where this process may no longer read it.
-    pub fn name_own(&mut self, kallsyms: Option<&Path>) {
-        self.names = own_names(&self.stacks, &self.files, kallsyms);
+    /// perf maps, their own and those given. The profiles made later have these names. The kernel's symbols are those of
+    /// `/proc/kallsyms`, or of a copy of it where this process may no longer read it.
+    pub fn name_own(&mut self, kallsyms: Option<&Path>, maps: &PerfMaps) {
+        self.names = own_names(&self.stacks, &self.files, kallsyms, maps);
     }
 
     /// The build ids, in hexadecimal, of files with samples.
