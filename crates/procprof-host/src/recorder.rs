@@ -133,7 +133,8 @@ pub struct Recorder {
     target: Target,
     options: Options,
     started: SystemTime,
-    begun: Instant,
+    /// By the events' clock.
+    begun: u64,
     /// Lost records that the buffers have told of, and those that were in former cuts.
     lost_told: u64,
     lost_before: u64,
@@ -236,7 +237,7 @@ impl Recorder {
             target,
             options: options.clone(),
             started,
-            begun: Instant::now(),
+            begun: now(),
             lost_told: 0,
             lost_before: 0,
         };
@@ -254,9 +255,10 @@ impl Recorder {
             recorder.forget_events();
             recorder.open(&mut opening).map_err(|_| error)?;
         }
-        let start = now();
+        // Before that, programs are loaded and events are opened, which takes long beside other load.
+        (recorder.started, recorder.begun, recorder.rate.since) = (SystemTime::now(), now(), Instant::now());
         recorder.enable()?;
-        recorder.read_running(start);
+        recorder.read_running(recorder.begun);
         Ok(recorder)
     }
 
@@ -529,12 +531,12 @@ impl Recorder {
     /// # Errors
     /// [`Error::Profile`] if the samples do not fit into a profile.
     pub fn finish_with(mut self, maps: impl FnOnce(&[u32]) -> PerfMaps) -> Result<Recording> {
-        let duration = self.begun.elapsed();
         for event in self.all_events() {
             // One whose thread has ended counts nothing any more.
             let _ = event.disable();
         }
         let end = now();
+        let duration = Duration::from_nanos(end.saturating_sub(self.begun));
         if let Some(programs) = &mut self.programs {
             programs.stop();
         }

@@ -149,6 +149,22 @@ fn waits_go_on_over_cuts() {
 }
 
 #[test]
+fn a_thread_that_sleeps_throughout_waits_for_the_whole_window() {
+    for engine in [Engine::Perf, Engine::Bpf] {
+        let options = Options { measure: Measure::OffCpu, engine, ..Options::default() };
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        waits_begun(child.id());
+        let mut recorder =
+            Recorder::attach(Target::Processes(vec![child.id()]), &options).expect("perf events and BPF are permitted");
+        recorder.poll(Duration::from_millis(50)).unwrap();
+        let profile = recorder.finish().unwrap().profile;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(values(&profile).1, profile.duration().0 as u64, "{engine:?}");
+    }
+}
+
+#[test]
 fn what_only_the_host_can_name_has_names() {
     // Stacks of other programs of the machine would take long to follow.
     let filter = Filter { name: Some("dd".to_owned()), ..Filter::default() };

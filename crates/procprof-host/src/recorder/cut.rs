@@ -55,13 +55,13 @@ impl Recorder {
     ///
     /// A wait that lasts is part of both cuts, with the time that it has in each.
     pub fn cut(&mut self) -> Cut {
-        let duration = self.begun.elapsed();
         let end = now();
+        let duration = Duration::from_nanos(end.saturating_sub(self.begun));
         self.read(end);
         self.take_measured(end);
         self.take_unsampled();
         let facts = self.facts(duration);
-        self.begun += duration;
+        self.begun = end;
         self.started = self.started.checked_add(duration).unwrap_or(self.started);
         // The clock of the host may have been set meanwhile.
         let ended = SystemTime::now();
