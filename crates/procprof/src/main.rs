@@ -10,6 +10,7 @@ mod demo;
 mod fetch;
 mod help;
 mod jeprof;
+mod jvm_names;
 #[cfg(test)]
 #[path = "../../procprof-files/tests/versions/law.rs"]
 mod law;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
@@ -23,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::jvm::JvmRecording;
 use self::priority::Priority;
+use crate::jvm_names::JvmNames;
 use crate::report;
 
 /// Seconds that running processes are recorded for, unless `--duration` is given.
@@ -32,6 +33,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How much later than asked a recording ends before a line tells of it.
 const LATE: Duration = Duration::from_millis(500);
+
+/// Most lines about JVMs whose methods have no names.
+const LIMITS_MAX: usize = 5;
 
 /// Samples for each second of CPU time, unless `--frequency` is given.
 const HZ: u32 = 99;
@@ -203,8 +207,8 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         filter: Filter { name: arguments.comm.clone(), cgroup: arguments.cgroup.clone(), ..Filter::default() },
         ..Options::default()
     };
-    let begun = Instant::now();
     let mut recorder = Recorder::attach(target, &options)?;
+    let begun = Instant::now();
     if !recorder.samples_kernel() {
         let missing = if is_off_cpu { "stacks of short waits are" } else { "time in the kernel is" };
         eprintln!("procprof: {missing} not sampled: it takes CAP_PERFMON or kernel.perf_event_paranoid=1");
@@ -232,7 +236,9 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         }
     }
     let elapsed = begun.elapsed();
-    let recording = recorder.finish()?;
+    let jvm_names = JvmNames::default();
+    let recording = recorder
+        .finish_with(|generated| jvm_names.ask(generated.iter().map(|pid| (*pid, String::new())), SystemTime::now()))?;
     progress.finish_and_clear();
     if let Some(limit) = limit.filter(|limit| elapsed > *limit + LATE) {
         eprintln!("procprof: {}", late(elapsed, limit));
@@ -266,7 +272,7 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
         }
         eprintln!("procprof: {}", locks::left_out(&profile, statistics.waited));
     }
-    for line in hints::hints(&profile) {
+    for line in jvm_names.limits("").into_iter().take(LIMITS_MAX).chain(hints::hints(&profile)) {
         eprintln!("procprof: {line}");
     }
     drop(priority);

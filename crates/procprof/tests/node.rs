@@ -280,7 +280,7 @@ fn services_are_profiled_all_the_time_and_captured_on_command() {
     let _writer = Busy::start_command(Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=16M"]));
     // A debug build has more memory than an agent may by default.
     let metrics = "metrics = \"127.0.0.1:0\"\nmemory_bytes_max = \"1 GiB\"\n";
-    let rules = "labels = { zone = \"a\" }\nprofile_others = false\n[[rule]]\nprocess = \"busy-captured\"\ntreatment = \"always\"\n[[rule]]\nservice = \"*\"\ntreatment = \"host\"\n";
+    let rules = "labels = { zone = \"a\" }\nprofile_others = false\n[[rule]]\nprocess = \"busy-captured\"\ntreatment = \"always\"\njvm_names = false\n[[rule]]\nservice = \"*\"\ntreatment = \"host\"\njvm_names = false\n";
     let agent = Agent::start(&server, &format!("{metrics}{rules}"));
     let heartbeat = server.await_state("heartbeat with services", |state| {
         state

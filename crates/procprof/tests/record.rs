@@ -605,7 +605,9 @@ fn programs_in_interpreters_have_names_or_a_hint_how_to_get_them() {
         (&["python3", "-c", "while True: pass"][..], "auto", "is Python", ""),
         (&["node", js], "auto", "node --perf-basic-prof", ""),
         (&["node", "--perf-basic-prof", js], "auto", "", "hotJs"),
-        (&["java", java], "perf", "procprof collect --pid", ""),
+        (&["java", java], "perf", "", "int Loop.hot(int)"),
+        (&["java", "-XX:+DisableAttachMechanism", java], "perf", "procprof collect --pid", ""),
+        (&["java", "-XX:+DisableAttachMechanism", java], "perf", "its attach mechanism is switched off", ""),
         (&["java", java], "auto", "recorded by JDK Flight Recorder", "Loop.hot"),
     ] {
         let mut command = Command::new(program[0]);

@@ -115,7 +115,7 @@ fn record(shared: &Shared, wanted: &Wanted, cancelled: &AtomicBool) -> Result<()
     }
     let mut cut = recorder.cut();
     drop(recorder);
-    cut.name_own(shared.kallsyms.as_deref());
+    shared.name_own(&mut cut);
     let subject = wanted
         .service
         .as_ref()

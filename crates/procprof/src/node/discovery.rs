@@ -14,8 +14,8 @@ use super::rules::{Engine, Rule, Treatment};
 use super::settings::Settings;
 
 /// What shows the methods of a JVM here, in place of a command.
-const JVM_HINT: &str =
-    "its compiled methods have no names from outside; a rule with engine = \"jvm\" records it by its own means";
+const JVM_HINT: &str = "its rule leaves its compiled methods without names (jvm_names = false); one with engine = \"jvm\" \
+                        records it by its own means";
 
 /// Most processes whose dump folders are watched.
 const WATCHED_MAX: usize = 1_000;
@@ -62,18 +62,22 @@ pub(super) struct Decision<'a> {
     /// Whether it is profiled off CPU, too.
     pub(super) off_cpu: bool,
     pub(super) engine: Engine,
+    /// Whether a JVM is asked for the names of its compiled methods.
+    pub(super) jvm_names: bool,
     pub(super) dumps: &'a [DumpFolder],
 }
 
 /// What the rules decide for a process.
 pub(super) fn decide<'a>(settings: &'a Settings, process: &str, membership: &Membership) -> Decision<'a> {
     match settings.rules.iter().find(|rule| rule.matches(process, membership)) {
-        Some(Rule { treatment, off_cpu, engine, dumps, .. }) => {
-            Decision { treatment: *treatment, off_cpu: *off_cpu, engine: *engine, dumps }
+        Some(Rule { treatment, off_cpu, engine, jvm_names, dumps, .. }) => {
+            let jvm_names = *jvm_names && *treatment != Treatment::Exclude;
+            Decision { treatment: *treatment, off_cpu: *off_cpu, engine: *engine, jvm_names, dumps }
         }
         None => {
             let treatment = if settings.profile_others { Treatment::Profile } else { Treatment::Exclude };
-            Decision { treatment, off_cpu: false, engine: Engine::Perf, dumps: &[] }
+            let jvm_names = settings.profile_others;
+            Decision { treatment, off_cpu: false, engine: Engine::Perf, jvm_names, dumps: &[] }
         }
     }
 }
@@ -89,7 +93,8 @@ impl Discovery {
         let (mut watched, mut jvms) = (Vec::new(), Vec::new());
         for pid in pids {
             let Some((identity, used, known)) = self.look(pid) else { continue };
-            let Decision { treatment, off_cpu, engine, dumps } = decide(settings, &known.name, &known.membership);
+            let Decision { treatment, off_cpu, engine, jvm_names, dumps } =
+                decide(settings, &known.name, &known.membership);
             let name = known.membership.service(&known.name);
             if treatment != Treatment::Exclude && !dumps.is_empty() && watched.len() < WATCHED_MAX {
                 watched.push(Watched { identity, service: name.clone(), folders: dumps.to_vec() });
@@ -113,7 +118,7 @@ impl Discovery {
                 service.facts.program.clone_from(&known.program);
             }
             service.facts.process = (oldest.pid.0, oldest.start_ticks);
-            let hint = known.hint.clone().filter(|_| !is_jvm);
+            let hint = known.hint.clone().filter(|hint| !(is_jvm || jvm_names && hint == JVM_HINT));
             service.facts.hints.extend(hint.filter(|hint| !service.facts.hints.contains(hint)));
             add_types(&mut service.facts.types, off_cpu, is_jvm);
         }

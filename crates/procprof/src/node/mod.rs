@@ -32,7 +32,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use self::decoder::{DecodeChildArgs, decode_child};
 use self::link::{Link, Receivers};
-use self::rules::Engine;
+use self::privileges::JvmUse;
+use self::rules::{Engine, Rule, Treatment};
 use self::settings::Settings;
 use self::shared::{Shared, nanos_since_1970};
 use self::spool::Spool;
@@ -87,10 +88,10 @@ pub(crate) fn run(arguments: NodeArgs) -> Result<()> {
         settings.token_file = file;
     }
     settings.ca_file = arguments.ca_file.or(settings.ca_file);
-    let has_jvms = settings.rules.iter().any(|rule| rule.engine == Engine::Jvm);
+    let jvm_use = jvm_use(&settings);
     if arguments.once {
         let symbols = privileges::kernel_symbols().err();
-        let mut missing = privileges::keep_needed(has_jvms).context("give up privileges")?;
+        let mut missing = privileges::keep_needed(jvm_use).context("give up privileges")?;
         missing.extend(symbols);
         return crate::output::print(once::text(&settings, &missing)?);
     }
@@ -103,7 +104,7 @@ pub(crate) fn run(arguments: NodeArgs) -> Result<()> {
     let off_cpu = settings.rules.iter().any(|rule| rule.off_cpu);
     let off_cpu = if off_cpu { Some(sampler::attach_off_cpu(&settings)?) } else { None };
     let kallsyms = privileges::copy_kernel_symbols(&settings.spool);
-    let mut missing = privileges::keep_needed(has_jvms).context("give up privileges")?;
+    let mut missing = privileges::keep_needed(jvm_use).context("give up privileges")?;
     if let Err(why) = &kallsyms {
         missing.push(why.clone());
     }
@@ -185,6 +186,19 @@ async fn serve(shared: &Arc<Shared>, link: &Link, recorder: Recorder, off_cpu: O
         tracing::info!("{waiting} profiles stay in the spool until the next start");
     }
     ended
+}
+
+/// What may be done with JVMs by the rules.
+fn jvm_use(settings: &Settings) -> JvmUse {
+    if settings.rules.iter().any(|rule| rule.engine == Engine::Jvm) {
+        return JvmUse::Recordings;
+    }
+    let is_asked = |rule: &Rule| rule.jvm_names && rule.treatment != Treatment::Exclude;
+    // Rules behind one without conditions decide nothing.
+    let last = settings.rules.iter().position(Rule::matches_all);
+    let rules = last.map_or(&*settings.rules, |last| &settings.rules[..=last]);
+    let are_others_asked = last.is_none() && settings.profile_others;
+    if are_others_asked || rules.iter().any(is_asked) { JvmUse::Names } else { JvmUse::Nothing }
 }
 
 fn host_facts(settings: &Settings, missing: Vec<String>) -> Result<HostFacts> {

@@ -14,7 +14,8 @@ const NEEDED: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "files of others, for build ids and symbols"),
 ];
 
-/// What recordings of JVMs by their own means need beside it: each is attached to as the user that it runs as.
+/// What attaching to JVMs takes beside it, each as the user that it runs as: for the names of their compiled methods all
+/// but the last, for recordings by their own means all.
 const FOR_JVMS: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::KILL, "CAP_KILL", "attaching to JVMs of other users"),
     (CapabilitySet::SETUID, "CAP_SETUID", "attaching to JVMs of other users"),
@@ -23,6 +24,17 @@ const FOR_JVMS: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::FOWNER, "CAP_FOWNER", "files for JVMs of other users"),
     (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "files for JVMs of other users"),
 ];
+
+/// What is done with JVMs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum JvmUse {
+    /// None is attached to.
+    Nothing,
+    /// They are asked for names, where that is permitted.
+    Names,
+    /// Some are recorded by their own means.
+    Recordings,
+}
 
 /// Lets buffers of any size be locked, where that is permitted; smaller ones are used otherwise.
 pub(super) fn allow_locked_memory() {
@@ -51,17 +63,22 @@ pub(super) fn copy_kernel_symbols(folder: &Path) -> Result<PathBuf, String> {
     copied.map(|()| path).map_err(|error| format!("names of kernel functions: {error}"))
 }
 
-/// Gives up all capabilities but the needed ones, for this process and what it starts, `for_jvms` with those for
-/// recordings of JVMs; what is missing of them.
+/// Gives up all capabilities but the needed ones, for this process and what it starts; what is missing of them. Those
+/// for names of JVMs alone are kept, and not missing.
 ///
 /// Must be called before the first thread is started, since each thread has its own.
 ///
 /// # Errors
 /// The kernel refuses.
-pub(super) fn keep_needed(for_jvms: bool) -> Result<Vec<String>, Errno> {
+pub(super) fn keep_needed(jvm_use: JvmUse) -> Result<Vec<String>, Errno> {
     let held = capabilities(None)?;
-    let wanted: Vec<_> = NEEDED.iter().chain(FOR_JVMS.iter().filter(|_| for_jvms)).collect();
-    let needed = wanted.iter().fold(CapabilitySet::empty(), |all, (one, ..)| all | *one);
+    let (needed_for_jvms, useful) = match jvm_use {
+        JvmUse::Nothing => (&[][..], &[][..]),
+        JvmUse::Names => (&[][..], &FOR_JVMS[..FOR_JVMS.len() - 1]),
+        JvmUse::Recordings => (FOR_JVMS, &[][..]),
+    };
+    let wanted = || NEEDED.iter().chain(needed_for_jvms);
+    let needed = wanted().chain(useful).fold(CapabilitySet::empty(), |all, (one, ..)| all | *one);
     let kept = held.permitted & needed;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         for other in CapabilitySet::all().iter().filter(|other| !needed.contains(*other)) {
@@ -72,7 +89,7 @@ pub(super) fn keep_needed(for_jvms: bool) -> Result<Vec<String>, Errno> {
     let inheritable = held.inheritable & needed;
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
     rustix::thread::set_no_new_privs(true)?;
-    let missing = wanted.iter().filter(|(one, ..)| !kept.contains(*one));
+    let missing = wanted().filter(|(one, ..)| !kept.contains(*one));
     let mut missing: Vec<String> = missing.map(|(_, name, purpose)| format!("{name}: {purpose}")).collect();
     let namespaces = Process::current().and_then(|own| own.namespaces());
     if namespaces.is_ok_and(|namespaces| !namespaces.has_all_pids()) {

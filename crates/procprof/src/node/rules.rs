@@ -67,11 +67,19 @@ pub(super) struct Rule {
     pub(super) treatment: Treatment,
     pub(super) off_cpu: bool,
     pub(super) engine: Engine,
+    /// Whether a JVM is asked for the names of its compiled methods.
+    pub(super) jvm_names: bool,
     /// Folders of files that the process writes by itself.
     pub(super) dumps: Vec<DumpFolder>,
 }
 
 impl Rule {
+    /// Whether it has no conditions.
+    pub(super) fn matches_all(&self) -> bool {
+        let Self { service, process, unit, cgroup, container, labels, .. } = self;
+        [service, process, unit, cgroup, container].into_iter().all(Option::is_none) && labels.is_empty()
+    }
+
     /// Whether it applies to a process of that name.
     pub(super) fn matches(&self, process: &str, membership: &Membership) -> bool {
         let labels = membership.labels();

@@ -241,7 +241,7 @@ fn update_services(shared: &Shared, discovery: &mut Discovery) {
 /// Makes a profile of each service that is above the least CPU time, and one of the rest: every sample of a process
 /// that is not excluded is in one of them.
 fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
-    cut.name_own(shared.kallsyms.as_deref());
+    shared.name_own(&mut cut);
     let is_cpu = cut.measure() == Measure::Cpu;
     // Their CPU time is in the recordings that they make themselves.
     let jvms = if is_cpu { shared.jvms.recorded_since(cut.started) } else { Vec::new() };

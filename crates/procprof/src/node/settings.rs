@@ -261,6 +261,13 @@ const RULE_KEYS: &[Key<Rule>] = &[
         },
     },
     Key {
+        name: "jvm_names",
+        default: "true",
+        help: "Whether a process that is a JVM (JDK 17 and later) is asked for the names of its compiled methods, by \
+               attaching to it once a profile, at most once a minute.",
+        set: |rule, value| boolean(value).map(|truth| rule.jvm_names = truth),
+    },
+    Key {
         name: "dumps",
         default: "",
         help: "Folders of files that the process writes by itself and that are sent as its profiles, a list: `\"auto\"` \

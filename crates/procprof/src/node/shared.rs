@@ -1,18 +1,21 @@
 //! What the parts of the agent share: settings, the spool, and the facts for heartbeats.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use procprof_host::Cut;
 use procprof_server::protocol::{HostFacts, PushedProfile, SERVICES_MAX, ServiceFacts};
 use tokio::sync::Notify;
 
+use super::discovery::decide;
 use super::dumps::{Dumps, Report};
 use super::jvm::Jvms;
 use super::settings::Settings;
 use super::spool::Spool;
+use crate::jvm_names::JvmNames;
 
 /// The state of the agent.
 #[derive(Debug)]
@@ -30,6 +33,7 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     pub(super) dumps: Dumps,
     pub(super) jvms: Jvms,
+    jvm_names: JvmNames,
 }
 
 /// What changes while it runs.
@@ -79,11 +83,26 @@ impl Shared {
             counters: Counters::default(),
             dumps: Dumps::default(),
             jvms: Jvms::default(),
+            jvm_names: JvmNames::default(),
         }
     }
 
     pub(super) fn spool(&self) -> MutexGuard<'_, Spool> {
         self.spool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names what only this host can name of a cut, with the names that JVMs give where rules permit to ask them.
+    pub(super) fn name_own(&self, cut: &mut Cut) {
+        let generated = cut.generated_code();
+        let mut services: HashMap<u32, String> = HashMap::new();
+        for process in cut.processes().into_iter().filter(|process| generated.contains(&process.pid)) {
+            if decide(&self.settings, process.name, process.membership).jvm_names {
+                services.insert(process.pid, process.membership.service(process.name));
+            }
+        }
+        let asked = generated.into_iter().filter_map(|pid| services.remove_entry(&pid));
+        let maps = self.jvm_names.ask(asked, cut.started + cut.duration);
+        cut.name_own(self.kallsyms.as_deref(), &maps);
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {
@@ -132,6 +151,7 @@ impl Shared {
         for service in &mut services {
             service.hints.extend(reports.get(&service.name).into_iter().flat_map(Report::lines));
             service.hints.extend(self.jvms.limits(&service.name));
+            service.hints.extend(self.jvm_names.limits(&service.name));
         }
         (host, services)
     }

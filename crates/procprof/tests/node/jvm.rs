@@ -61,3 +61,71 @@ fn a_jvm_of_another_user_is_recorded_by_its_flight_recorder() {
     drop(state);
     agent.stop();
 }
+
+/// Until the JVM has compiled methods of its program, which it is asked for as the agent asks.
+fn await_compiled(java: &Java) {
+    let begun = std::time::Instant::now();
+    loop {
+        let mut text = String::new();
+        let jvm = procprof_collect::jvm::Jvm::open(procprof_process::Pid(java.0.id())).unwrap();
+        // Until it has started, it can't be attached to.
+        let map = jvm.perf_map(PATIENCE);
+        if map.is_ok_and(|mut map| map.read_to_string(&mut text).unwrap() > 0 && text.contains("Work.sort")) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nothing is compiled: {text}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn compiled_methods_have_names_unless_a_rule_has_the_jvm_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["asked", "left-alone"].map(|name| format!("{name}-{}", std::process::id()));
+    let [asked, left_alone] = [&names[0], &names[1]].map(|name| {
+        Java::start_with(folder.path(), |command| {
+            command.env("OTEL_SERVICE_NAME", name);
+        })
+    });
+    await_compiled(&asked);
+    let server = Server::start();
+    let rule = |name: &String, more: &str| {
+        format!("[[rule]]\nlabels = {{ \"service.name\" = \"{name}\" }}\ntreatment = \"always\"\n{more}")
+    };
+    let rules = [rule(&names[0], ""), rule(&names[1], "jvm_names = false\n")].concat();
+    // A debug build has more memory than an agent may by default, and takes more time: it would sample less.
+    let limits = "memory_bytes_max = \"2 GiB\"\ncpu_milli_max = 1000\n";
+    let agent = Agent::start(&server, &format!("{limits}profile_others = false\n{rules}"));
+    // Names of generated code in the samples of a JVM; both are of one service.
+    let generated = |state: &State, java: &Java| {
+        let mut all: Vec<Option<String>> = Vec::new();
+        for profile in state.profiles.values().map(|(_, bytes, _)| decoded(bytes)) {
+            let of_java = profile.samples().zip(pids(&profile)).filter(|(_, pid)| *pid == i64::from(java.0.id()));
+            for id in of_java.flat_map(|(sample, _)| sample.stack.to_vec()) {
+                let mapping = profile.location(id).mapping.map(|id| profile.string(profile.mapping(id).filename));
+                let line = profile.lines(id).first();
+                let name = line.map(|line| profile.string(profile.function(line.function).name).to_owned());
+                all.extend((mapping == Some("[anon]")).then_some(name));
+            }
+        }
+        all
+    };
+    server.await_state("names of compiled methods", |state| {
+        let is_of_program = |name: &&String| name.contains(" Work.") || name.contains(" java.util.DualPivotQuicksort.");
+        generated(state, &asked).iter().flatten().find(is_of_program).map(|_| ())
+    });
+    let others = server.await_state("generated code of the other", |state| {
+        Some(generated(state, &left_alone)).filter(|all| !all.is_empty())
+    });
+    assert!(others.iter().all(Option::is_none), "{others:?}");
+    server.await_state("the reason", |state| {
+        let mut hints = state.heartbeats.last()?.services.iter().flat_map(|service| &service.hints);
+        hints.find(|hint| hint.contains("jvm_names")).map(|_| ())
+    });
+    let remains = |java: &Java| {
+        let files = [format!("/tmp/.java_pid{}", java.0.id()), format!("/tmp/perf-{}.map", java.0.id())];
+        files.map(|file| std::path::Path::new(&file).exists())
+    };
+    assert_eq!([remains(&asked), remains(&left_alone)], [[true, false], [false, false]]);
+    agent.stop();
+}
