@@ -7,7 +7,8 @@ use std::cell::RefCell;
 
 use procprof_profile::perf_event::{AddressSpace, MappedCode, Sample};
 use procprof_unwind::{
-    Architecture, Cache, Call, Epilogue, Frame, Lost, NoCaller, Packed, Registers, Rule, Space, StackCopy, Step, step,
+    Architecture, Cache, Call, Epilogue, Frame, Lost, NoCaller, Packed, Registers, Rule, Space, StackCopy, Step,
+    returns_from_signal, step,
 };
 
 use crate::ending::{Ending, MAX_FRAMES};
@@ -139,7 +140,8 @@ impl Thorough<'_, '_, '_> {
                 }
             }
             self.is_completed |= self.stack.is_completed;
-            addresses.push(caller.lookup());
+            // What a handler returns to was never called: its first instruction is meant.
+            addresses.push(if self.is_signal_frame(&caller) { caller.pc } else { caller.lookup() });
             if addresses.len() >= MAX_FRAMES {
                 return (Ending::Deep, frame);
             }
@@ -160,6 +162,9 @@ impl Thorough<'_, '_, '_> {
     fn checked_caller(&mut self, frame: &Registers) -> Result<Registers, NoCaller> {
         let caller = match self.rule(frame.lookup()) {
             Some(packed) => match packed.rule() {
+                rule if rule != Rule::Signal && self.is_signal_frame(frame) => {
+                    self.by_compact_rule(frame, Packed::new(Rule::Signal))
+                }
                 Rule::Root => Err(NoCaller::Root),
                 Rule::Unknown | Rule::Pending => self.without_table(frame),
                 Rule::Unsupported | Rule::Signal | Rule::Frame { .. } => self.by_table(frame, packed),
@@ -185,6 +190,30 @@ impl Thorough<'_, '_, '_> {
         }
         self.is_guessed |= found.is_some();
         found
+    }
+
+    /// Whether a frame is what the handler of a signal returns to: by its table, or where it has none by its code.
+    fn is_signal_frame(&mut self, frame: &Registers) -> bool {
+        if !frame.is_return {
+            return false;
+        }
+        match self.rule(frame.lookup()).map(|rule| rule.rule()) {
+            Some(Rule::Signal) => true,
+            // The byte before may be that of a function with a table.
+            Some(Rule::Unknown) => self.returns_from_signal(frame.pc),
+            Some(_) => {
+                self.rule(frame.pc).is_some_and(|rule| rule.rule() == Rule::Unknown)
+                    && self.returns_from_signal(frame.pc)
+            }
+            None => false,
+        }
+    }
+
+    fn returns_from_signal(&mut self, address: u64) -> bool {
+        let Some(mapped) = self.unwinder.code.find(address) else { return false };
+        let stack = &mut self.stack;
+        let code = self.unwinder.images.code_around(mapped, address, |address, into| stack.read_code(address, into));
+        code.is_some_and(|code| returns_from_signal(self.unwinder.architecture, code.behind()))
     }
 
     /// The compact rule at an address, compiled if it was not.
@@ -276,8 +305,7 @@ impl Thorough<'_, '_, '_> {
             return lost(Lost::NotRising);
         }
         let Some(mapped) = self.unwinder.code.find(caller.lookup()) else { return lost(Lost::NotCode) };
-        let is_signal = self.rule(caller.lookup()).is_some_and(|rule| rule.rule() == Rule::Signal);
-        if !caller.is_return || is_signal {
+        if !caller.is_return || self.is_signal_frame(caller) {
             return Ok(());
         }
         if !self.unwinder.is_return_address(caller.pc, &mut self.stack) {

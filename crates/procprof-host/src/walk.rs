@@ -42,6 +42,10 @@ pub(crate) fn walk(
     let keep = |address: u64| {
         let is_exact = is_exact.replace(false);
         if is_exact {
+            // What a handler returns to was never called: its first instruction is meant.
+            if let Some(signal_frame) = stack.last_mut() {
+                *signal_frame += 1;
+            }
             interrupted.push(stack.len());
         }
         stack.push(address.wrapping_sub(u64::from(!is_exact)));

@@ -27,6 +27,19 @@ impl Call {
     }
 }
 
+/// Whether code is what the handlers of signals return to: the call of `rt_sigreturn`, which C libraries other than
+/// glibc have without a table. The frame is that of [`Rule::Signal`](crate::Rule::Signal).
+pub fn returns_from_signal(architecture: Architecture, code: &[u8]) -> bool {
+    let starts: &[&[u8]] = match architecture {
+        Architecture::X86_64 => &[
+            &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], // mov $15, %rax; syscall
+            &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05],             // mov $15, %eax; syscall
+        ],
+        Architecture::Aarch64 => &[&[0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4]], // mov x8, #139; svc #0
+    };
+    starts.iter().any(|start| code.starts_with(start))
+}
+
 fn x86_64_call(code: &[u8]) -> Option<Call> {
     if let Some([0xe8, a, b, c, d]) = code.last_chunk() {
         return Some(Call::Direct(i32::from_le_bytes([*a, *b, *c, *d]).into()));
@@ -150,6 +163,20 @@ mod tests {
             let code = instruction.to_le_bytes();
             assert_eq!(Call::before(Architecture::Aarch64, &code), call, "{instruction:x}");
         }
+    }
+
+    #[test]
+    fn handlers_of_signals_return_to_code_with_exact_bytes() {
+        let musl = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05, 0x90];
+        assert!(returns_from_signal(Architecture::X86_64, &musl));
+        assert!(returns_from_signal(Architecture::X86_64, &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]));
+        assert!(!returns_from_signal(Architecture::X86_64, &musl[..8]), "cut short");
+        assert!(!returns_from_signal(Architecture::X86_64, &musl[1..]));
+        assert!(returns_from_signal(
+            Architecture::Aarch64,
+            &[0xd280_1168_u32.to_le_bytes(), 0xd400_0001_u32.to_le_bytes()].concat()
+        ));
+        assert!(!returns_from_signal(Architecture::Aarch64, &musl));
     }
 
     #[test]

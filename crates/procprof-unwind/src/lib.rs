@@ -60,7 +60,7 @@ mod walk;
 
 pub use architecture::Architecture;
 pub use cache::Cache;
-pub use call::{CALL_BYTES, Call, Epilogue};
+pub use call::{CALL_BYTES, Call, Epilogue, returns_from_signal};
 pub use full::{Caller, NoCaller, Registers};
 pub use rule::{Base, Cfa, Packed, Rule, Saved};
 pub use source::{Section, Source, search_table};
