@@ -1,9 +1,12 @@
 // Threads whose stacks are hard to follow: stacks KIND SECONDS
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -114,7 +117,20 @@ __asm__(
     "1: dec %rdi\n jnz 1b\n add $64,%rsp\n pop %rbp\n ret\n.size to_zeros,.-to_zeros\n"
     ".type to_pointer,@function\nto_pointer:\n"
     " push %rbp\n sub $64,%rsp\n lea to_zeros(%rip),%rax\n movq $0,16(%rsp)\n mov %rax,24(%rsp)\n lea 16(%rsp),%rbp\n"
-    "1: dec %rdi\n jnz 1b\n add $64,%rsp\n pop %rbp\n ret\n.size to_pointer,.-to_pointer\n");
+    "1: dec %rdi\n jnz 1b\n add $64,%rsp\n pop %rbp\n ret\n.size to_pointer,.-to_pointer\n"
+    // What the handler of a signal returns to, without a table, as in musl.
+    ".type own_restore,@function\nown_restore:\n mov $15,%rax\n syscall\n.size own_restore,.-own_restore\n"
+    // A page that is moved to memory without a file.
+    ".section .text.moved,\"ax\",@progbits\n.p2align 12\nmoved_begin:\n"
+    ".type moved_leaf,@function\nmoved_leaf:\n.cfi_startproc\n push %rbx\n.cfi_adjust_cfa_offset 8\n"
+    ".cfi_offset 3,-16\n xor %ebx,%ebx\n"
+    "1: dec %rdi\n jnz 1b\n pop %rbx\n.cfi_restore 3\n.cfi_adjust_cfa_offset -8\n ret\n.cfi_endproc\n"
+    ".size moved_leaf,.-moved_leaf\n"
+    ".type moved,@function\nmoved:\n.cfi_startproc\n sub $24,%rsp\n.cfi_adjust_cfa_offset 24\n call moved_leaf\n"
+    " add $24,%rsp\n.cfi_adjust_cfa_offset -24\n ret\n.cfi_endproc\n.size moved,.-moved\n"
+    ".p2align 12\nmoved_end:\n.text\n");
+void own_restore(void), moved(long);
+extern char moved_begin[], moved_end[];
 void red_zone(long), copied(long), by_rbx(long), by_memory(long), to_zeros(long), to_pointer(long);
 
 // Code made at run time, without a table and without a frame pointer: sub rsp, 8; call rcx; add rsp, 8; ret
@@ -130,6 +146,37 @@ KEPT void hand_written(void (*function)(long)) {
         function(1000000);
         sink++;
     }
+}
+
+// Moves code to memory without a file, as PHP and Node.js do for huge pages, and runs it.
+KEPT void hand_moved(void) {
+    size_t size = moved_end - moved_begin;
+    void *copy = malloc(size);
+    memcpy(copy, moved_begin, size);
+    mmap(moved_begin, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    memcpy(moved_begin, copy, size);
+    mprotect(moved_begin, size, PROT_READ | PROT_EXEC);
+    free(copy);
+    hand_written(moved);
+    sink++;
+}
+
+// A handler that runs on, of a signal that the thread sends itself.
+KEPT void on_signal(int number) {
+    spin();
+    sink += number;
+}
+KEPT void signalled(void) {
+    struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        unsigned long mask;
+    } action = {on_signal, 0x04000000, own_restore, 0}; // SA_RESTORER
+    syscall(SYS_rt_sigaction, SIGUSR1, &action, 0, 8);
+    long result = SYS_tgkill, pid = getpid(), tid = syscall(SYS_gettid);
+    __asm__ volatile("syscall" : "+a"(result) : "D"(pid), "S"(tid), "d"(SIGUSR1) : "rcx", "r11", "memory");
+    sink += result;
 }
 
 // Uses the stack below the caller's.
@@ -174,6 +221,8 @@ KEPT void work(const char *kind) {
     if (!strcmp(kind, "to-zeros")) hand_written(to_zeros);
     if (!strcmp(kind, "to-pointer")) hand_written(to_pointer);
     if (!strcmp(kind, "generated")) generated(spin);
+    if (!strcmp(kind, "signal")) signalled();
+    if (!strcmp(kind, "moved")) hand_moved();
 #endif
     if (!strcmp(kind, "vfork"))
         for (double end = now() + seconds; now() < end;) spawn();

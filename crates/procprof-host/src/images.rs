@@ -201,6 +201,11 @@ impl Images {
         Some(found)
     }
 
+    /// Whether an image is memory without a file.
+    pub(crate) fn is_anonymous(&self, id: ImageId) -> bool {
+        matches!(self.all[id.0 as usize].key, ImageKey::Anonymous(_))
+    }
+
     /// Reads code from the file of an image, from an address on: up to the end of the mapping; the number of bytes.
     pub(crate) fn read_code(&mut self, mapped: &MappedCode, address: u64, into: &mut [u8]) -> Option<usize> {
         let length = usize::try_from(mapped.range.end.checked_sub(address)?).unwrap_or(usize::MAX).min(into.len());

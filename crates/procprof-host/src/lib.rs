@@ -40,6 +40,7 @@ mod kernel;
 mod live_memory;
 mod measure;
 mod membership;
+mod moved_text;
 mod own_names;
 mod permission;
 mod processes;

@@ -13,6 +13,7 @@ use procprof_unwind::Space;
 use crate::go_stacks::GoStacks;
 use crate::images::Images;
 use crate::membership::Membership;
+use crate::moved_text::MovedText;
 
 /// How often is read what a process belongs to that has no attributes.
 const MEMBERSHIP_READS: u8 = 3;
@@ -53,6 +54,7 @@ pub(crate) struct Process {
     pub(crate) membership_reads: u8,
     /// Whether its samples are kept, once that was asked.
     pub(crate) is_taken: Option<bool>,
+    pub(crate) moved_text: MovedText,
 }
 
 /// The unwind tables of an address space.
@@ -129,6 +131,7 @@ impl Processes {
         let code = MappedCode { range: start..start.saturating_add(length), file_offset: offset, image };
         self.mappings_refused += u64::from(!process.space.insert(code));
         process.unwinding = None;
+        process.moved_text.code_changed();
         if process.code == CodeKnown::Vanished {
             process.code = CodeKnown::Yes;
         }
@@ -176,6 +179,7 @@ impl Processes {
             is_membership_read: false,
             membership_reads: 0,
             is_taken: None,
+            moved_text: MovedText::default(),
         };
         self.all.insert(task.pid, child);
     }

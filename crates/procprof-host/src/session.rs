@@ -561,6 +561,11 @@ impl Session {
             *count += 1;
             return self.frames.push(Frame::Note(note));
         };
+        if process.moved_text.is_due()
+            && process.moved_text.recognize(sample.pid, &mut process.space, &mut self.images, &mut self.memory)
+        {
+            process.unwinding = None;
+        }
         if process.unwinding.is_none() {
             let number = self.generation.checked_add(1);
             if number.is_none() {

@@ -122,6 +122,20 @@ fn code_without_tables_has_the_caller_that_its_next_instructions_return_to() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
+fn signal_frames_without_a_table_are_known_by_their_code() {
+    let statistics = check("signal", None, "spin", &["on_signal", "own_restore", "signalled", "work"]);
+    assert!(statistics.guessed < statistics.user_stacks / 20, "{statistics:?}");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn code_that_a_program_has_moved_is_that_of_its_file() {
+    let statistics = check("moved", None, "moved_leaf", &["moved", "hand_written", "hand_moved", "work"]);
+    assert!(statistics.guessed < statistics.user_stacks / 20, "{statistics:?}");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
 fn frame_pointers_that_are_none_give_no_callers_and_no_root() {
     for (kind, leaf) in [("to-zeros", "to_zeros"), ("to-pointer", "to_pointer")] {
         let recording = record(&program(), kind, &Options { hz: HZ, ..Options::default() });
