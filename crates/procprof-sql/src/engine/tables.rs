@@ -147,7 +147,11 @@ const TABLES: &[Table] = &[
             column("bytes", Integer, "size of the stored file"),
             column("samples", Integer, "number of samples"),
             column("totals", LongCode, "JSON: kind, unit and value of each sample type"),
-            column("top_function", LongCode, "the function of the program with the largest own value, with that of the runtime's functions that it calls"),
+            column(
+                "top_function",
+                LongCode,
+                "the function of the program with the largest own value, with that of the runtime's functions that it calls",
+            ),
             column("file", Code, "name of the file"),
             column("cluster", Text, ""),
             column("labels", LongText, "JSON: those of the node"),
