@@ -252,7 +252,7 @@ pub(crate) fn unrecorded(meta: &Meta, shares: &Shares) -> Option<Note> {
     };
     let text = format!("Go's {kind} profile has samples only if the program calls {function}");
     let is_unrecorded = meta.engine == "go" && shares.profile_total == 0;
-    is_unrecorded.then(|| Note::new("unrecordedByGo", &[kind, function], text))
+    is_unrecorded.then(|| Note::new("go", &[kind, function], text))
 }
 
 /// Lost, cut and unsampled amounts.
