@@ -64,7 +64,7 @@ impl Recorder {
     /// Tells of the process that the calling thread has started, for [`Target::FutureChildren`].
     ///
     /// # Errors
-    /// [`Error::System`] if there may be no more events.
+    /// [`crate::Error::System`] if there may be no more events.
     pub fn started(&mut self, pid: u32) -> Result<()> {
         if self.target != Target::FutureChildren {
             return Ok(());
