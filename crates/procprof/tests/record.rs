@@ -401,8 +401,10 @@ fn the_recorder_raises_its_own_priority_and_not_that_of_the_command() {
     let output = procprof().args(["record", "--", "sh", "-c", &format!("{NICE}; exit 0")]).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let values: Vec<i32> = printed.lines().map_while(|line| line.trim().parse().ok()).collect();
+    // The priority is that of a thread, which ends with it.
+    let may_raise = std::thread::spawn(|| rustix::process::setpriority_process(None, -20).is_ok()).join().unwrap();
     assert_eq!(values[0], own, "{}", text(&output));
-    assert!(values[1..].contains(&-20), "{}", text(&output));
+    assert_eq!(values[1..].contains(&-20), may_raise, "{}", text(&output));
 }
 
 #[test]
