@@ -76,6 +76,8 @@ static void *writer(void *none) {
         pause_for(20000000);
         if (write(ends[1], "x", 1) < 0) perror("write");
     }
+    /* A reader that was preempted until now would wait for ever. */
+    close(ends[1]);
     return none;
 }
 static void *locker(void *waits) {
