@@ -56,7 +56,7 @@ pub enum JvmError {
     NotAttachable {
         /// The pid.
         pid: Pid,
-        /// What tells it, or is missing to know.
+        /// The reason, or the fact that is missing to know it.
         why: &'static str,
     },
     /// It answered, but wrote no perf map.
@@ -64,7 +64,7 @@ pub enum JvmError {
     NoMap {
         /// The pid.
         pid: Pid,
-        /// What is wrong with the file.
+        /// The fault of the file.
         why: &'static str,
     },
     /// A file in its folder for temporary files is not one that a JVM creates.

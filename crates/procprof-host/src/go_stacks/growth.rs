@@ -1,4 +1,4 @@
-//! Where the runtime grows a goroutine's stack: `runtime.morestack` has changed to the thread's stack and called
+//! Growth of a goroutine's stack by the runtime: `runtime.morestack` has changed to the thread's stack and called
 //! `runtime.newstack`, whose frame has a copy of `m.morebuf`: stack pointer and return address of the caller of the
 //! function that needs more stack, and the goroutine.
 //!
@@ -10,7 +10,7 @@ use procprof_unwind::{Base, Cfa, Frame, Lost, Rule, Stack, StackCopy};
 use super::Crossing;
 use crate::ending::{Ending, MAX_FRAMES};
 
-/// How a function begins that checks the stack's limit, by the bytes of its frame: `cmp rsp, [r14+16]`,
+/// Beginnings of a function that checks the stack's limit, by the bytes of its frame: `cmp rsp, [r14+16]`,
 /// `lea r12, [rsp-disp]` with one and four bytes, `mov r12, rsp`.
 const STACK_CHECKS: [&[u8]; 4] =
     [&[0x49, 0x3b, 0x66, 0x10], &[0x4c, 0x8d, 0x64, 0x24], &[0x4c, 0x8d, 0xa4, 0x24], &[0x49, 0x89, 0xe4]];
