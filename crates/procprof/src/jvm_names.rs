@@ -24,12 +24,12 @@ const JVMS_MAX: usize = 50;
 pub(crate) struct JvmNames {
     /// Held while JVMs are asked, so that two recordings do not ask one at a time.
     turn: Mutex<()>,
-    asked: Mutex<HashMap<u32, Asked>>,
+    asked: Mutex<HashMap<u32, NameRequest>>,
 }
 
 /// A JVM that was asked for its names.
 #[derive(Debug)]
-struct Asked {
+struct NameRequest {
     identity: Identity,
     service: String,
     at: SystemTime,
@@ -37,7 +37,7 @@ struct Asked {
     map: Result<Arc<File>, String>,
 }
 
-impl Asked {
+impl NameRequest {
     /// Whether it is too early to ask once more.
     fn is_recent(&self, now: SystemTime) -> bool {
         let interval = if self.map.is_ok() { INTERVAL } else { INTERVAL_FAILED };
@@ -61,18 +61,18 @@ impl JvmNames {
                 if requests == JVMS_MAX || begun.elapsed() > LONGEST {
                     continue;
                 }
-                let Some(asked) = Asked::now(pid, service, now) else { continue };
+                let Some(asked) = NameRequest::now(pid, service, now) else { continue };
                 requests += 1;
                 self.asked().insert(pid, asked);
             }
-            if let Some(Asked { map: Ok(map), .. }) = self.asked().get(&pid) {
+            if let Some(NameRequest { map: Ok(map), .. }) = self.asked().get(&pid) {
                 maps.insert(pid, Arc::clone(map));
             }
         }
         maps
     }
 
-    fn asked(&self) -> MutexGuard<'_, HashMap<u32, Asked>> {
+    fn asked(&self) -> MutexGuard<'_, HashMap<u32, NameRequest>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,7 +87,7 @@ impl JvmNames {
     }
 }
 
-impl Asked {
+impl NameRequest {
     /// Asks a process, if it is a JVM.
     fn now(pid: u32, service: String, at: SystemTime) -> Option<Self> {
         let pid = FoundJvm::with_pid(Pid(pid))?.pid;

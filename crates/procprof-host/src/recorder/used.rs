@@ -12,7 +12,7 @@ use crate::kernel::{Event, Sampling, Subject, Trigger};
 
 /// CPU time that the events of a process have counted and sampled, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
+struct CpuTime {
     used: u64,
     sampled: u64,
 }
@@ -26,7 +26,7 @@ impl Recorder {
             return;
         }
         let Self { rings, others, events, session, .. } = self;
-        let mut processes: HashMap<u32, Counted> = HashMap::default();
+        let mut processes: HashMap<u32, CpuTime> = HashMap::default();
         for event in rings.iter().map(|(event, _)| event).chain(&*others) {
             let Some(purpose) = events.get_mut(&event.id()).filter(|purpose| purpose.trigger == Trigger::CpuTime)
             else {
@@ -40,7 +40,7 @@ impl Recorder {
         }
         let mut processes: Vec<_> = processes.into_iter().collect();
         processes.sort_unstable_by_key(|(pid, _)| *pid);
-        for (pid, Counted { used, sampled }) in processes {
+        for (pid, CpuTime { used, sampled }) in processes {
             session.unsampled(pid, used.saturating_sub(sampled));
         }
     }
