@@ -379,7 +379,7 @@ fn has_ended(child: &mut Option<Child>) -> Result<bool> {
 /// A line about a recording that took longer than asked.
 fn late(elapsed: Duration, limit: Duration) -> String {
     let (elapsed, limit) = (elapsed.as_secs_f64(), limit.as_secs_f64());
-    format!("recorded for {elapsed:.1} s instead of {limit:.1} s: other processes kept this one from the CPU")
+    format!("recorded for {elapsed:.1} s instead of {limit:.1} s: the recorder had too little CPU time")
 }
 
 /// A line on the terminal while a recording runs; when standard error is no terminal, one when it has begun.
@@ -419,8 +419,8 @@ fn unsampled(nanos: u64, sampled: f64, hz: u32) -> Option<String> {
     let share = 100.0 * seconds / (seconds + sampled);
     (seconds > period && share >= UNSAMPLED_SHARE_MIN).then(|| {
         format!(
-            "{seconds:.2} s more ({share:.0} % of the CPU time used) has no samples: threads that ran less than {:.1} ms, \
-             or lost samples; a higher --frequency or --all samples more of it",
+            "{seconds:.2} s more ({share:.0} % of the CPU time used) has no samples: threads that ran less than \
+             {:.1} ms, or lost samples; a higher --frequency or --all samples more of it",
             1000.0 * period
         )
     })
