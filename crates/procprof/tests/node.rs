@@ -172,7 +172,9 @@ impl Agent {
     fn start(server: &Server, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let spool = folder.path().join("spool");
-        let config = format!("host_id = \"{HOST}\"\ncut_seconds = 5\nspool = \"{}\"\n{more}", spool.display());
+        // JVMs of other tests are not attached to.
+        let others = "[[rule]]\nprocess = \"java\"\ntreatment = \"host\"\njvm_names = false\n";
+        let config = format!("host_id = \"{HOST}\"\ncut_seconds = 5\nspool = \"{}\"\n{more}{others}", spool.display());
         std::fs::write(folder.path().join("node.toml"), config).unwrap();
         std::fs::write(folder.path().join("token"), format!("{TOKEN}\n")).unwrap();
         Self { child: Self::spawn(folder.path(), server), folder }

@@ -210,14 +210,27 @@ impl Jvm {
         if let Some(stream) = self.try_connect(folder, timeout)? {
             return Ok(stream);
         }
-        counters::check_attachable(&self.process, self.inner_pid, self.uid)
-            .map_err(|why| JvmError::NotAttachable { pid: self.pid(), why })?;
+        self.check_counters()?;
         self.have_it_listen(folder, timeout)
+    }
+
+    /// Errs if it has no socket and its counters don't tell that it can be attached to.
+    pub(super) fn check_attachable(&self, folder: &TemporaryFolder) -> Result<(), JvmError> {
+        if folder.find(&self.socket_name())?.is_some() { Ok(()) } else { self.check_counters() }
+    }
+
+    fn check_counters(&self) -> Result<(), JvmError> {
+        counters::check_attachable(&self.process, self.inner_pid, self.uid)
+            .map_err(|why| JvmError::NotAttachable { pid: self.pid(), why })
+    }
+
+    fn socket_name(&self) -> String {
+        format!(".java_pid{}", self.inner_pid)
     }
 
     /// Connects to its socket, if it has one and listens.
     fn try_connect(&self, folder: &TemporaryFolder, timeout: Duration) -> Result<Option<UnixStream>, JvmError> {
-        let (pid, name) = (self.pid(), format!(".java_pid{}", self.inner_pid));
+        let (pid, name) = (self.pid(), self.socket_name());
         let Some((socket, file_type, owner)) = folder.find(&name)? else {
             return Ok(None);
         };

@@ -7,17 +7,20 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::folder::TemporaryFolder;
+use super::folder::{Mark, TemporaryFolder};
 use super::{Jvm, JvmError, answer};
 
 /// Space that a file system must have for a map, in bytes; one of 100,000 methods has 10 MiB.
 const ROOM_MIN: u64 = 32 << 20;
 /// Largest map, in bytes.
 const MAP_BYTES_MAX: u64 = 128 << 20;
+/// Time between two tries to lock a map.
+const PAUSE: Duration = Duration::from_millis(10);
 /// Most open files of a JVM that are looked at.
 const DESCRIPTORS_MAX: usize = 10_000;
 
@@ -25,8 +28,8 @@ impl Jvm {
     /// The names of all code that the JVM has compiled, written now, as an open perf map of at most 128 MiB. A JVM that
     /// is not known to be attachable is sent nothing.
     ///
-    /// It takes as long as a connection and the answer, each at most `timeout`, and at most 6 s before these where the
-    /// JVM was never attached to.
+    /// Those who ask at the same time wait for each other. It takes as long as they, a connection and the answer, each at
+    /// most `timeout`, and at most 6 s before these where the JVM was never attached to.
     ///
     /// # Errors
     /// [`JvmError::NotAttachable`] and [`JvmError::NoMap`]; [`JvmError::Command`] of an older JDK;
@@ -35,11 +38,13 @@ impl Jvm {
     pub fn perf_map(&self, timeout: Duration) -> Result<File, JvmError> {
         let folder = self.temporary_folder()?;
         let name = format!("perf-{}.map", self.inner_pid());
-        let there = folder.read(&name)?;
-        let file = match there {
-            Some(file) if self.has_open(&name) => file,
-            there => self.written(&folder, &name, there, timeout)?,
-        };
+        let (file, mark) = self.locked(&folder, &name, timeout)?;
+        if mark.is_some() || !self.has_open(&name) {
+            self.check_own(&file, &name)?;
+            self.have_it_write(&folder, &file, timeout)?;
+        }
+        // For as long as the file is used, others may ask again.
+        let _ = flock(&file, FlockOperation::Unlock);
         match file.metadata().map_err(|error| JvmError::io(self.pid(), format!("look at /tmp/{name}"), error))?.len() {
             0 => Err(JvmError::NoMap { pid: self.pid(), why: "its perf map is empty" }),
             1..=MAP_BYTES_MAX => Ok(file),
@@ -47,40 +52,64 @@ impl Jvm {
         }
     }
 
-    /// Has it write the map to the file that is there, or to one that is made for it and removed.
-    fn written(
+    /// The map that is there, or one that is made and removed with its mark, locked against all who ask, too: the JVM
+    /// begins each map by making the file empty.
+    fn locked<'f>(
         &self,
-        folder: &TemporaryFolder,
+        folder: &'f TemporaryFolder,
         name: &str,
-        there: Option<File>,
         timeout: Duration,
-    ) -> Result<File, JvmError> {
-        let (pid, (uid, gid)) = (self.pid(), self.owner());
-        if let Some(file) = &there {
-            self.check_own(file, name)?;
+    ) -> Result<(File, Option<Mark<'f>>), JvmError> {
+        let start = Instant::now();
+        loop {
+            let (file, mark) = match folder.read(name)? {
+                Some(file) => {
+                    // Nobody waits for the lock of a file that the JVM is not asked to write.
+                    self.check_own(&file, name)
+                        .or_else(|error| if self.has_open(name) { Ok(()) } else { Err(error) })?;
+                    (file, None)
+                }
+                None => {
+                    self.check_attachable(folder)?;
+                    folder.check_room(ROOM_MIN)?;
+                    match folder.make(name, self.owner().0, self.owner().1) {
+                        Ok((file, mark)) => (file, Some(mark)),
+                        // Made by another who asks.
+                        Err(Errno::EXIST) => continue,
+                        Err(errno) => return Err(JvmError::io(self.pid(), format!("make /tmp/{name}"), errno)),
+                    }
+                }
+            };
+            // One who has made a file keeps its name, also where another is faster to lock it.
+            while flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+                if start.elapsed() >= timeout {
+                    return Err(JvmError::NoMap { pid: self.pid(), why: "another process has its perf map locked" });
+                }
+                std::thread::sleep(PAUSE);
+            }
+            // It may have been removed meanwhile.
+            if file.metadata().is_ok_and(|metadata| metadata.nlink() > 0) {
+                return Ok((file, mark));
+            }
         }
+    }
+
+    /// Has it write the map to the file that is there.
+    fn have_it_write(&self, folder: &TemporaryFolder, file: &File, timeout: Duration) -> Result<(), JvmError> {
+        let pid = self.pid();
         let stream = self.connect_if_attachable(folder, timeout)?;
         folder.check_room(ROOM_MIN)?;
-        let (file, _mark) = match there {
-            Some(file) => (file, None),
-            None => {
-                let made = folder.make(name, uid, gid);
-                let (file, mark) =
-                    made.map_err(|errno: Errno| JvmError::io(pid, format!("make /tmp/{name}"), errno))?;
-                (file, Some(mark))
-            }
-        };
-        let changed = |file: &File| file.metadata().map(|metadata| (metadata.mtime(), metadata.mtime_nsec())).ok();
-        let before = changed(&file);
+        let changed = || file.metadata().map(|metadata| (metadata.mtime(), metadata.mtime_nsec())).ok();
+        let before = changed();
         let (code, text) = self.execute_on(stream, "jcmd", "Compiler.perfmap", timeout)?;
         if code != 0 {
             let command = "Compiler.perfmap".to_owned();
             return Err(JvmError::Command { pid, command, message: answer::shortened(&text) });
         }
-        if changed(&file) == before {
+        if changed() == before {
             return Err(JvmError::NoMap { pid, why: "its perf map is unchanged" });
         }
-        Ok(file)
+        Ok(())
     }
 
     /// Errs if a map is another user's, or has other names: the JVM would write to what it does not know.

@@ -66,6 +66,31 @@ fn jvms_of_others_and_in_namespaces_name_what_they_have_compiled() {
 }
 
 #[test]
+fn all_who_ask_at_once_are_answered() {
+    // One that was never attached to, and its map is made and removed by each.
+    let java = Java::start(&[]);
+    let ask = || (0..5).map(|_| written(&java).unwrap()).collect::<Vec<_>>();
+    let maps: Vec<String> = std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..6).map(|_| scope.spawn(ask)).collect();
+        askers.into_iter().flat_map(|asker| asker.join().unwrap()).collect()
+    });
+    assert_eq!(maps.len(), 30);
+    for map in maps {
+        let is_whole = |line: &str| line.split_whitespace().count() >= 3;
+        assert!(map.contains(" Interpreter") && map.ends_with('\n') && map.lines().all(is_whole), "{map}");
+    }
+    assert_eq!(remains(&java), [format!(".java_pid{}", java.pid)]);
+    // Who only holds the lock is waited for as long as one waits for the JVM.
+    let map = Map::of(&java);
+    let file = File::create(&map.0).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let error = java.jvm().perf_map(Duration::from_millis(20)).map(drop).unwrap_err();
+    assert!(matches!(error, JvmError::NoMap { .. }) && error.to_string().contains("locked"), "{error}");
+    drop(file);
+    written(&java).unwrap();
+}
+
+#[test]
 fn a_map_that_was_there_stays_and_none_leads_the_jvm_to_another_file() {
     let java = Java::start(&[]);
     let map = Map::of(&java);

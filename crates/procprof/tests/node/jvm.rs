@@ -122,7 +122,7 @@ fn compiled_methods_have_names_unless_a_rule_has_the_jvm_left_alone() {
         let mut hints = state.heartbeats.last()?.services.iter().flat_map(|service| &service.hints);
         hints.find(|hint| hint.contains("jvm_names")).map(|_| ())
     });
-    // What it was asked to write goes, too; agents of other tests may ask meanwhile.
+    // What it was asked to write goes, too; other tests that record all processes ask meanwhile.
     let map = format!("/tmp/perf-{}.map", asked.0.id());
     server.await_state("the end of the map", |_| (!std::path::Path::new(&map).exists()).then_some(()));
     agent.stop();
