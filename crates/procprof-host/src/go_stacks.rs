@@ -13,15 +13,14 @@
 
 mod growth;
 
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use procprof_profile::perf_event::{AddressSpace, CONTEXT_MAX, CONTEXT_USER, ImageId, Sample};
 use procprof_unwind::{Code, End, Frame, Lost, Stack, StackCopy, Walker};
 
 use crate::ending::{Ending, MAX_FRAMES};
 use crate::images::{Images, StackRole};
+use crate::live_memory::{Failure, ProcessMemory};
 
 /// The kernel writes at most so many frames, those of its own code included, unless it is set otherwise.
 const CHAIN_MAX: usize = 127;
@@ -97,13 +96,15 @@ pub(crate) struct Crossing<'a> {
     pub(crate) go: &'a GoStacks,
     pub(crate) images: &'a mut Images,
     pub(crate) walker: Walker<'a>,
-    /// The process, if it can still be read.
-    pub(crate) live: Option<u32>,
+    /// The memory of the process, if it can still be read.
+    pub(crate) memory: Option<&'a mut ProcessMemory>,
     pub(crate) sample: &'a Sample<'a>,
     /// The first frame of the walk.
     pub(crate) first: Frame,
     /// The last one.
     pub(crate) last: Frame,
+    /// What came of reading the goroutine's stack, if that was tried: callers that count, or why there are none.
+    pub(crate) read: Option<Result<(), Failure>>,
 }
 
 impl Crossing<'_> {
@@ -174,7 +175,7 @@ impl Crossing<'_> {
     /// C function that it has called (`runtime.asmcgocall(function, argument)`).
     fn read_callers(&mut self, switch: u64, stack: &mut Vec<u64>) -> Option<Ending> {
         let fp = self.last.fp;
-        let memory = self.read(fp)?;
+        let memory = self.read_stack(fp)?;
         let copy = StackCopy { start: fp, bytes: &memory };
         let (saved, pc) = copy.read_pair(fp)?;
         let function = copy.read(fp.checked_add(16)?)?;
@@ -204,7 +205,7 @@ impl Crossing<'_> {
     }
 
     /// Adds the stack of a goroutine from `frame` on, by memory that begins at `start`, if that is a whole one.
-    fn walk_on(&self, frame: Frame, memory: &[u8], start: u64, stack: &mut Vec<u64>) -> Option<Ending> {
+    fn walk_on(&mut self, frame: Frame, memory: &[u8], start: u64, stack: &mut Vec<u64>) -> Option<Ending> {
         let room = MAX_FRAMES.checked_sub(stack.len())?;
         let (mut callers, mut last) = (Vec::new(), Frame::default());
         let keep = |address: u64| {
@@ -221,6 +222,7 @@ impl Crossing<'_> {
         };
         let is_whole = callers.iter().all(|call| self.go.is_go(*call));
         is_whole.then(|| stack.extend(callers))?;
+        self.read = Some(Ok(()));
         Some(ending)
     }
 
@@ -236,13 +238,13 @@ impl Crossing<'_> {
         self.images.code_bytes(text.image, address.wrapping_sub(text.bias))
     }
 
-    /// The memory of the process from an address on, as far as it is mapped.
-    fn read(&self, address: u64) -> Option<Vec<u8>> {
-        let memory = File::open(format!("/proc/{}/mem", self.live?)).ok()?;
-        let mut bytes = vec![0; STACK_BYTES];
-        let length = memory.read_at(&mut bytes, address).ok()?;
-        bytes.truncate(length);
-        Some(bytes)
+    /// The memory of the process from an address on, as far as it is mapped. Before its callers are found, it counts as
+    /// read too late.
+    fn read_stack(&mut self, address: u64) -> Option<Vec<u8>> {
+        let memory = self.memory.as_deref_mut()?;
+        let read = memory.read_stack(self.sample.pid, address, STACK_BYTES);
+        self.read = Some(Err(*read.as_ref().err().unwrap_or(&Failure::Late)));
+        read.ok()
     }
 }
 

@@ -85,6 +85,19 @@ impl ProcessMemory {
             _ => Failure::Late,
         })
     }
+
+    /// The memory from an address on, at most so many bytes, up to the first page that can't be read.
+    pub(crate) fn read_stack(&mut self, pid: u32, address: u64, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+        // A range is read whole or not at all.
+        let first = (PAGE - (address % PAGE as u64) as usize).min(bytes_max);
+        let pages = (first..bytes_max).step_by(PAGE);
+        let others = pages.map(|offset| (address.wrapping_add(offset as u64), PAGE.min(bytes_max - offset)));
+        let ranges: Vec<_> = std::iter::once((address, first)).chain(others).collect();
+        let mut bytes = vec![0; bytes_max];
+        let read = self.read(pid, &ranges, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
 }
 
 /// The stack of a sample: its copy, and behind it the memory of the process.
@@ -323,6 +336,22 @@ mod tests {
         assert_eq!((stack.read(sp + 32), stack.is_unproven(), stack.is_completed), (Some(260), true, true));
         stack.prove();
         assert_eq!((stack.read(sp + 3 * PAGE as u64), stack.is_unproven()), (Some(256 + 3 * 512), false));
+    }
+
+    #[test]
+    fn a_stack_is_read_as_far_as_it_is_mapped() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let range = maps.lines().find(|line| line.ends_with("[stack]")).unwrap().split(' ').next().unwrap();
+        let end = u64::from_str_radix(range.split('-').nth(1).unwrap(), 16).unwrap();
+        let (own, mut memory) = (std::process::id(), ProcessMemory::default());
+        for (bytes, expected) in [(6000, 6000), (PAGE, PAGE), (8, 8), (70_000, 65_536)] {
+            let read = memory.read_stack(own, end - bytes as u64, 64 << 10).unwrap();
+            assert_eq!(read.len(), expected, "{bytes}");
+        }
+        assert_eq!(memory.read_stack(own, end, 64 << 10), Err(Failure::Late));
+        memory.bytes = BYTES_PER_SECOND;
+        memory.second = Some(Instant::now() + Duration::from_secs(600));
+        assert_eq!(memory.read_stack(own, end - 8, 8), Err(Failure::Limit));
     }
 
     #[test]

@@ -661,14 +661,14 @@ impl Unwinding {
         code: &AddressSpace,
         images: &mut Images,
         cache: &Cache,
-        memory: Option<&mut ProcessMemory>,
+        mut memory: Option<&mut ProcessMemory>,
         sample: &Sample<'_>,
         addresses: &mut Vec<u64>,
     ) -> Unwound {
         let walked = loop {
             addresses.clear();
-            let live = memory.as_ref().map(|_| sample.pid);
-            let walked = walk(architecture, &self.space, cache, (&self.go, &mut *images, live), sample, addresses);
+            let go = (&self.go, &mut *images, memory.as_deref_mut());
+            let walked = walk(architecture, &self.space, cache, go, sample, addresses);
             let mut is_compiled = false;
             for image in &self.images {
                 is_compiled |= images.compile_wanted(*image);

@@ -52,7 +52,12 @@ impl Unwinder<'_> {
         sample: &Sample<'_>,
         addresses: &mut Vec<u64>,
     ) -> Unwound {
-        let mut unwound = Unwound { ending: walked.ending, is_guessed: false, is_completed: false, failure: None };
+        let mut unwound = Unwound {
+            ending: walked.ending,
+            is_guessed: false,
+            is_completed: walked.read == Some(Ok(())),
+            failure: walked.read.and_then(Result::err),
+        };
         if walked.is_crossed {
             return unwound;
         }

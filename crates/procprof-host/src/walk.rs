@@ -8,6 +8,7 @@ use procprof_unwind::{Architecture, Cache, End, Frame, Space, Stack, StackCopy, 
 use crate::ending::{Ending, MAX_FRAMES};
 use crate::go_stacks::{Crossing, GoStacks};
 use crate::images::Images;
+use crate::live_memory::{Failure, ProcessMemory};
 use crate::registers;
 
 /// A walk by compact rules and the copy of the stack alone.
@@ -18,22 +19,24 @@ pub(crate) struct Walked {
     pub(crate) interrupted: Vec<usize>,
     /// Whether it has gone on from a thread's stack to a goroutine's, or ended where it would have.
     pub(crate) is_crossed: bool,
+    /// What came of reading the goroutine's stack, if that was tried: callers that count, or why there are none.
+    pub(crate) read: Option<Result<(), Failure>>,
 }
 
 /// Adds the code addresses of a sample's user stack to `stack`, leaf first: of callers that of the call. `go` has the
-/// code of Go, its files, and the process, if that can still be read.
+/// code of Go, its files, and the memory of the process, if that can still be read.
 pub(crate) fn walk(
     architecture: Architecture,
     space: &Space,
     cache: &Cache,
-    (go, images, live): (&GoStacks, &mut Images, Option<u32>),
+    (go, images, memory): (&GoStacks, &mut Images, Option<&mut ProcessMemory>),
     sample: &Sample<'_>,
     stack: &mut Vec<u64>,
 ) -> Walked {
     let mut interrupted = Vec::new();
     let found = sample.registers.as_ref().and_then(|found| Some((found, registers::frame(architecture, found)?)));
     let Some((registers, frame)) = found else {
-        return Walked { ending: Ending::NoRegisters, interrupted, is_crossed: false };
+        return Walked { ending: Ending::NoRegisters, interrupted, is_crossed: false, read: None };
     };
     // The address of an interrupted frame is that of an instruction, not behind a call.
     let is_exact = Cell::new(true);
@@ -54,9 +57,9 @@ pub(crate) fn walk(
     let mut last = Frame::default();
     let walker = Walker { architecture, space, cache };
     let end = walker.walk_noting(frame, register, &mut copy, keep, &mut last);
-    let mut crossing = Crossing { go, images, walker, live, sample, first: frame, last };
+    let mut crossing = Crossing { go, images, walker, memory, sample, first: frame, last, read: None };
     if let Some(ending) = crossing.cross(end, stack) {
-        return Walked { ending, interrupted, is_crossed: true };
+        return Walked { ending, interrupted, is_crossed: true, read: crossing.read };
     }
     let ending = match end {
         End::Root => Ending::Root,
@@ -66,7 +69,7 @@ pub(crate) fn walk(
         }
     };
     let is_crossed = ending == Ending::Root && stack.iter().any(|address| go.is_called_back(*address));
-    Walked { ending, interrupted, is_crossed }
+    Walked { ending, interrupted, is_crossed, read: None }
 }
 
 /// A copy of a stack that notes when the walk passes a signal frame.

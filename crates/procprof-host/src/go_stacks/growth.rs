@@ -26,7 +26,7 @@ struct Caller {
 impl Crossing<'_> {
     /// Adds the function that needs more stack and its callers, once `runtime.newstack` has its copy: it has called a
     /// function.
-    pub(super) fn leave_growth(&self, stack: &mut Vec<u64>) -> Ending {
+    pub(super) fn leave_growth(&mut self, stack: &mut Vec<u64>) -> Ending {
         let lost = Ending::Lost(Lost::Unsupported);
         let [_, .., newstack, _] = **stack else { return lost };
         if stack.len() + 2 > MAX_FRAMES {
@@ -74,9 +74,9 @@ impl Crossing<'_> {
 
     /// Reads the stack from the caller on, if its return address is still there: the stack has been copied to another
     /// place by now, but is seldom used anew so soon.
-    fn read_from(&self, pc: u64, sp: u64, stack: &mut Vec<u64>) -> Option<Ending> {
+    fn read_from(&mut self, pc: u64, sp: u64, stack: &mut Vec<u64>) -> Option<Ending> {
         let start = sp.wrapping_sub(8);
-        let memory = self.read(start)?;
+        let memory = self.read_stack(start)?;
         (StackCopy { start, bytes: &memory }.read(start)? == pc).then_some(())?;
         self.walk_on(Frame { pc, sp, fp: 0, lr: 0, is_return: true }, &memory, start, stack)
     }
