@@ -300,13 +300,22 @@ impl<'a> Frames<'a> {
 
 /// The entry of a frame in the table.
 #[derive(Debug, PartialEq, Eq)]
-struct Frame<'a> {
-    function: &'a str,
-    file: &'a str,
-    line: i64,
+pub(super) struct Frame<'a> {
+    pub(super) function: &'a str,
+    pub(super) file: &'a str,
+    pub(super) line: i64,
 }
 
 impl<'a> Frame<'a> {
+    /// Reads `FUNCTION(FILE.EXTENSION:LINE)`, as Java prints an element of a stack trace.
+    pub(super) fn of_stack_trace(text: &'a str) -> Option<Frame<'a>> {
+        let (function, place) = text.strip_suffix(')')?.rsplit_once('(')?;
+        let (file, line) = place.rsplit_once(':')?;
+        let is_file = file.contains('.') && !file.contains([' ', ':', '<']);
+        let line: i64 = line.parse().ok()?;
+        (is_file && !function.is_empty()).then_some(Frame { function: function.trim_end(), file, line: line.max(0) })
+    }
+
     /// Reads `FUNCTION (FILE:LINE)`, `FUNCTION (PATH)` (the file's last name is kept), a generated stub, or a bare
     /// name.
     fn parse(text: &'a str) -> Frame<'a> {

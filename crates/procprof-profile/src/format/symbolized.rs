@@ -9,14 +9,15 @@
 //! ```
 //! Format: jeprof, `PrintSymbolizedProfile` and `ReadSymbols`. Each location takes the name of its own address, which
 //! writers that number functions 1, 2, 3 name; else of the address before, since jeprof names the addresses that it
-//! looks up, one less than a captured return address.
+//! looks up, one less than a captured return address. A name such as `A.run(A.java:12)` is that of a frame of Java, with
+//! its file and line.
 //! Mappings whose every location is named are marked as such. The path of the binary becomes the comment `binary=PATH`.
 //! Errors of the profile inside have its own format's name, and places in the whole input.
 
 use foldhash::HashMap;
 
 use super::detect::{any, begins};
-use super::{Detect, FORMATS, Format, Limits, contention};
+use super::{Detect, FORMATS, Format, Limits, contention, java};
 use crate::parts::narrow;
 use crate::text::{Cursor, Line, Lines, OddLines};
 use crate::{Error, Function, FunctionId, Line as SourceLine, Parts, Place, Profile, Result};
@@ -151,8 +152,8 @@ impl<'a> Symbols<'a> {
             };
             lines.clear();
             for name in pieces(names) {
-                let function = function(parts, &mut functions, name)?;
-                lines.push(SourceLine { function, line: 0, column: 0 });
+                let (function, line) = function(parts, &mut functions, name)?;
+                lines.push(SourceLine { function, line, column: 0 });
             }
             lines.reverse();
             set_lines(parts, index, &lines)?;
@@ -187,15 +188,24 @@ fn pieces(names: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-fn function<'a>(parts: &mut Parts, known: &mut HashMap<&'a [u8], FunctionId>, name: &'a [u8]) -> Result<FunctionId> {
-    if let Some(id) = known.get(name) {
-        return Ok(*id);
+/// The function of a name, and its line where the name is a frame of Java's with its place.
+fn function(
+    parts: &mut Parts,
+    known: &mut HashMap<(String, String), FunctionId>,
+    name: &[u8],
+) -> Result<(FunctionId, i64)> {
+    let name = String::from_utf8_lossy(name);
+    let frame = java::Frame::of_stack_trace(&name);
+    let java::Frame { function, file, line } = frame.unwrap_or(java::Frame { function: &name, file: "", line: 0 });
+    let key = (function.to_owned(), file.to_owned());
+    if let Some(id) = known.get(&key) {
+        return Ok((*id, line));
     }
-    let text = string(parts, &String::from_utf8_lossy(name))?;
-    parts.functions.push(Function { name: text, system_name: text, ..Function::default() });
+    let (name, filename) = (string(parts, function)?, string(parts, file)?);
+    parts.functions.push(Function { name, system_name: name, filename, start_line: 0 });
     let id = FunctionId(parts.functions.len() as u32 - 1);
-    known.insert(name, id);
-    Ok(id)
+    known.insert(key, id);
+    Ok((id, line))
 }
 
 fn set_lines(parts: &mut Parts, location: usize, lines: &[SourceLine]) -> Result<()> {

@@ -24,6 +24,23 @@ fn frames_are_named_by_the_table() {
 }
 
 #[test]
+fn elements_of_stack_traces_have_places() {
+    let cases = [
+        ("a.B$C.run(B.java:356)", Some(("a.B$C.run", "B.java", 356))),
+        ("a.B.main (b.scala:-1)", Some(("a.B.main", "b.scala", 0))),
+        ("operator()(int)", None),
+        ("f(std::a<1.5>:2)", None),
+        ("f(a:1)", None),
+        ("f(A.java)", None),
+        ("(A.java:1)", None),
+    ];
+    for (text, expected) in cases {
+        let expected = expected.map(|(function, file, line)| Frame { function, file, line });
+        assert_eq!(Frame::of_stack_trace(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn a_missing_name_is_reported() {
     let text = b"--- heapz 1 ---\nformat = java\nresolution = bytes\n 8 1 @ 0x1 0x2\n 0x1 known (A.java:1)";
     let decoded = decoded(text);

@@ -48,6 +48,17 @@ fn the_name_of_the_address_itself_comes_first() {
 }
 
 #[test]
+fn frames_of_java_have_their_places() {
+    let text = "--- symbol\n0x1 A.run(A.java:3)\n0x2 A.run(A.java:4)\n0x3 f(A::b)\n---\n--- heap\nheap profile: 1: 8 [1: 8] @ heapprofile\n1: 8 [1: 8] @ 0x1 0x2 0x3\n";
+    let profile = decoded(text.as_bytes()).profile;
+    let string = |id| profile.string(id);
+    let functions: Vec<_> = profile.functions().iter().map(|own| (string(own.name), string(own.filename))).collect();
+    assert_eq!(functions, [("A.run", "A.java"), ("f(A::b)", "")]);
+    let lines = (0..3).map(|id| profile.lines(crate::LocationId(id))[0].line);
+    assert_eq!(lines.collect::<Vec<_>>(), [3, 4, 0]);
+}
+
+#[test]
 fn a_heap_profile_may_follow_with_or_without_a_line_that_names_it() {
     for marker in ["--- heap\n", "--- memprof\n", ""] {
         let text = format!(
