@@ -173,7 +173,7 @@ impl Agent {
         let folder = tempfile::tempdir().unwrap();
         let spool = folder.path().join("spool");
         // JVMs of other tests are not attached to.
-        let others = "[[rule]]\nprocess = \"java\"\ntreatment = \"host\"\njvm_names = false\n";
+        let others = "[[rule]]\nprocess = \"java\"\ntreatment = \"exclude\"\n";
         let config = format!("host_id = \"{HOST}\"\ncut_seconds = 5\nspool = \"{}\"\n{more}{others}", spool.display());
         std::fs::write(folder.path().join("node.toml"), config).unwrap();
         std::fs::write(folder.path().join("token"), format!("{TOKEN}\n")).unwrap();

@@ -1,6 +1,6 @@
 //! The processes of the host and the services that they belong to, read from `/proc`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use procprof_collect::jvm::FoundJvm;
@@ -55,6 +55,31 @@ pub(super) struct Service {
     pub(super) treatment: Treatment,
 }
 
+/// A service while its processes are added.
+#[derive(Debug)]
+struct Gathered {
+    facts: ServiceFacts,
+    treatment: Treatment,
+    oldest: Identity,
+    cpu: Duration,
+    /// The values that its processes have of each label.
+    labels: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Gathered {
+    fn new(name: String, oldest: Identity) -> Self {
+        let facts = ServiceFacts { name, ..ServiceFacts::default() };
+        Self { facts, treatment: Treatment::Exclude, oldest, cpu: Duration::ZERO, labels: BTreeMap::new() }
+    }
+
+    /// The service, with the labels on which its processes agree.
+    fn finish(self) -> Service {
+        let only = |mut values: BTreeSet<String>| values.pop_first().filter(|_| values.is_empty());
+        let labels = self.labels.into_iter().filter_map(|(key, values)| Some((key, only(values)?)));
+        Service { facts: ServiceFacts { labels: labels.collect(), ..self.facts }, treatment: self.treatment }
+    }
+}
+
 /// What is recorded of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decision<'a> {
@@ -89,7 +114,7 @@ impl Discovery {
         self.known.values_mut().for_each(|known| known.is_seen = false);
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut services: BTreeMap<String, (Service, Identity, Duration)> = BTreeMap::new();
+        let mut services: BTreeMap<String, Gathered> = BTreeMap::new();
         let (mut watched, mut jvms) = (Vec::new(), Vec::new());
         for pid in pids {
             let Some((identity, used, known)) = self.look(pid) else { continue };
@@ -99,28 +124,36 @@ impl Discovery {
             if treatment != Treatment::Exclude && !dumps.is_empty() && watched.len() < WATCHED_MAX {
                 watched.push(Watched { identity, service: name.clone(), folders: dumps.to_vec() });
             }
+            let labels: BTreeMap<String, String> =
+                known.membership.labels().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
             let is_jvm = engine == Engine::Jvm
                 && matches!(treatment, Treatment::Profile | Treatment::Always)
                 && FoundJvm::with_pid(identity.pid).is_some();
             if is_jvm {
-                jvms.push(Chosen { identity, service: name.clone() });
+                jvms.push(Chosen { identity, service: name.clone(), labels: labels.clone() });
             }
-            let new = || {
-                let labels = known.membership.labels().into_iter().map(|(key, value)| (key.to_owned(), value));
-                let facts = ServiceFacts { name: name.clone(), labels: labels.collect(), ..ServiceFacts::default() };
-                (Service { facts, treatment }, identity, Duration::ZERO)
-            };
-            let (service, oldest, cpu) = services.entry(name.clone()).or_insert_with(new);
-            service.facts.processes += 1;
-            *cpu += used;
-            if service.facts.program.is_empty() || identity.start_ticks < oldest.start_ticks {
+            let gathered = services.entry(name.clone()).or_insert_with(|| Gathered::new(name.clone(), identity));
+            match (gathered.treatment, treatment) {
+                // What is excluded is no part of a service of which something is profiled.
+                (Treatment::Host | Treatment::Profile | Treatment::Always, Treatment::Exclude) => continue,
+                (Treatment::Exclude, own) if own != Treatment::Exclude => *gathered = Gathered::new(name, identity),
+                _ => {}
+            }
+            gathered.treatment = gathered.treatment.max(treatment);
+            gathered.cpu += used;
+            for (key, value) in labels {
+                gathered.labels.entry(key).or_default().insert(value);
+            }
+            let Gathered { facts, oldest, .. } = gathered;
+            facts.processes += 1;
+            if facts.program.is_empty() || identity.start_ticks < oldest.start_ticks {
                 *oldest = identity;
-                service.facts.program.clone_from(&known.program);
+                facts.program.clone_from(&known.program);
             }
-            service.facts.process = (oldest.pid.0, oldest.start_ticks);
+            facts.process = (oldest.pid.0, oldest.start_ticks);
             let hint = known.hint.clone().filter(|hint| !(is_jvm || jvm_names && hint == JVM_HINT));
-            service.facts.hints.extend(hint.filter(|hint| !service.facts.hints.contains(hint)));
-            add_types(&mut service.facts.types, off_cpu, is_jvm);
+            facts.hints.extend(hint.filter(|hint| !facts.hints.contains(hint)));
+            add_types(&mut facts.types, off_cpu, is_jvm);
         }
         self.known.retain(|_, known| known.is_seen);
         (self.watched, self.jvms) = (watched, jvms);
@@ -130,8 +163,10 @@ impl Discovery {
         };
         let mut services: Vec<Service> = services
             .into_values()
-            .map(|(mut service, _, cpu)| {
-                service.facts.cpu_milli = milli(cpu);
+            .map(|gathered| {
+                let cpu_milli = milli(gathered.cpu);
+                let mut service = gathered.finish();
+                service.facts.cpu_milli = cpu_milli;
                 service
             })
             .collect();
@@ -198,6 +233,7 @@ fn add_types(types: &mut Vec<OfferedType>, off_cpu: bool, is_jvm: bool) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::Pattern;
     use super::*;
 
     #[test]
@@ -221,5 +257,50 @@ mod tests {
         discovery.known.insert((Pid(u32::MAX - 1), 1), known.clone());
         discovery.scan(&settings);
         assert!(!discovery.known.contains_key(&(Pid(u32::MAX - 1), 1)), "{before}");
+    }
+    #[test]
+    fn a_service_has_the_labels_of_all_its_processes_that_are_profiled() {
+        let named = |name: &str| {
+            let mut command = std::process::Command::new("sleep");
+            command.arg("3600").env("OTEL_RESOURCE_ATTRIBUTES", format!("service.name={name},zone=a"));
+            Sleeper(command.spawn().unwrap())
+        };
+        let (name, others) = (format!("one-{}", std::process::id()), format!("two-{}", std::process::id()));
+        let sleepers = [named(&others), named(&name), named(&name), named(&others)];
+        let rules = |names: &[&String]| {
+            let mut settings = Settings { profile_others: false, ..Settings::defaults() };
+            let rule = |name: &&String| Rule {
+                labels: vec![("service.name".to_owned(), Pattern::new(name))],
+                ..Rule::default()
+            };
+            settings.rules = names.iter().map(rule).collect();
+            settings
+        };
+        let mut discovery = Discovery::default();
+        let pid = sleepers[0].0.id();
+        let mut scan = |settings: &Settings| {
+            let services = discovery.scan(settings);
+            let known = discovery.known.iter().find(|((own, _), _)| own.0 == pid).unwrap().1;
+            let service = known.membership.service(&known.name);
+            let facts = services.into_iter().find(|own| own.facts.name == service).unwrap().facts;
+            (facts.processes, facts.labels.get("service.name").cloned(), facts.labels.get("zone").cloned())
+        };
+        let zone = Some("a".to_owned());
+        // Until all have executed their program, they have this one's environment.
+        let begun = Instant::now();
+        while scan(&rules(&[&name])) != (2, Some(name.clone()), zone.clone()) {
+            assert!(begun.elapsed() < Duration::from_secs(180), "{:?}", scan(&rules(&[&name])));
+        }
+        assert_eq!(scan(&rules(&[&name, &others])), (4, None, zone));
+    }
+
+    /// A process that is ended when it is dropped.
+    struct Sleeper(std::process::Child);
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
     }
 }

@@ -34,6 +34,8 @@ const TYPES: [ProfileType; 3] = [ProfileType::Cpu, ProfileType::Alloc, ProfileTy
 pub(super) struct Chosen {
     pub(super) identity: Identity,
     pub(super) service: String,
+    /// Its own labels; those of the service are what all its processes have.
+    pub(super) labels: BTreeMap<String, String>,
 }
 
 /// What the search for processes, perf events and the recordings of JVMs share.
@@ -204,6 +206,9 @@ fn request() -> Request {
 
 /// Gives the profiles of a cut to the spool.
 fn push(shared: &Shared, jvm: &Chosen, cut: &Recordings) -> Result<()> {
+    // What it publishes may have come since it was chosen.
+    let known = locked(&shared.jvms.chosen).iter().find(|own| own.identity.is_same(&jvm.identity)).cloned();
+    let labels = known.map_or_else(|| jvm.labels.clone(), |known| known.labels);
     for recording in &cut.recordings {
         for decoded in profiles(shared, jvm.identity, recording)? {
             if !TYPES.iter().any(|wanted| wanted.name() == decoded.profile_type) {
@@ -211,6 +216,7 @@ fn push(shared: &Shared, jvm: &Chosen, cut: &Recordings) -> Result<()> {
             }
             let mut header = shared.header(&decoded.profile_type, Some(jvm.service.clone()));
             (header.start_nanos, header.duration_nanos) = (recording.started.0, recording.length.0);
+            header.labels.clone_from(&labels);
             header.labels.insert("pid".to_owned(), jvm.identity.pid.to_string());
             shared.push(&header, &decoded.profile);
         }

@@ -31,18 +31,18 @@ impl Pattern {
     }
 }
 
-/// How a process is profiled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How a process is profiled; a service whose processes differ, by the greatest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Treatment {
+    /// Not at all.
+    Exclude,
+    /// As part of the host.
+    Host,
     /// As its own service above the least CPU time.
     #[default]
     Profile,
     /// As its own service.
     Always,
-    /// As part of the host.
-    Host,
-    /// Not at all.
-    Exclude,
 }
 
 /// What records CPU time of a process.
