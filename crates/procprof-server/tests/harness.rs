@@ -19,10 +19,30 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) struct TestServer {
     pub(crate) handle: Option<ServerHandle>,
-    pub(crate) data: TempDir,
+    pub(crate) data: DataFolder,
     pub(crate) client: Client,
     pub(crate) address: SocketAddr,
     pub(crate) credentials: Option<(String, String)>,
+}
+
+/// The folder of a server, removed when it is dropped, also while a server that was not stopped writes to it.
+pub(crate) struct DataFolder(Option<TempDir>);
+
+impl DataFolder {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.as_ref().unwrap().path()
+    }
+}
+
+impl Drop for DataFolder {
+    fn drop(&mut self) {
+        let Some(path) = self.0.take().map(TempDir::keep) else { return };
+        let start = Instant::now();
+        while path.exists() && start.elapsed() < PATIENCE {
+            // What is written meanwhile is removed the next time.
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
 }
 
 /// A configuration under which nothing happens by itself.
@@ -121,7 +141,7 @@ impl TestServer {
             .build()
             .unwrap();
         let address = handle.addr();
-        TestServer { handle: Some(handle), data, client, address, credentials: None }
+        TestServer { handle: Some(handle), data: DataFolder(Some(data)), client, address, credentials: None }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -203,7 +223,7 @@ impl TestServer {
     /// Stops the server and gives its folder back.
     pub(crate) async fn stop(mut self) -> TempDir {
         assert!(self.handle.take().unwrap().stop(PATIENCE).await, "it does not stop");
-        self.data
+        self.data.0.take().unwrap()
     }
 }
 
