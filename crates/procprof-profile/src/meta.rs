@@ -72,6 +72,10 @@ pub struct Meta {
 const COUNTS: &str = "counts";
 
 impl Meta {
+    /// [`Meta::counts`] of Flight Recorder's execution samples: of a JVM's threads that run Java code some are sampled in
+    /// turn, so that this is not their CPU time.
+    pub const JAVA_CODE: &str = "time of Java code";
+
     /// What the values of the default sample type count, if it is not what the type's name says.
     pub fn counts(&self) -> Option<&str> {
         self.more.get(COUNTS).map(String::as_str)

@@ -45,13 +45,16 @@ pub(crate) struct Collected {
     since: i64,
     /// Nanoseconds that profiles are about.
     captured: i64,
+    /// What the newest profile counts, if it is not what its type says ([`Meta::counts`]).
+    pub(crate) counts: Option<String>,
     /// The largest value of each piece of the last hour, by second of capture where captures have a length.
     pub(crate) load: [f32; PIECES],
 }
 
 impl Collected {
     fn new(id: ProfileId, completed: i64) -> Collected {
-        Collected { profiles: 0, newest: (id, completed), since: i64::MAX, captured: 0, load: [0.0; PIECES] }
+        let newest = (id, completed);
+        Collected { profiles: 0, newest, since: i64::MAX, captured: 0, counts: None, load: [0.0; PIECES] }
     }
 
     /// Nanoseconds since the first of these profiles.
@@ -107,6 +110,12 @@ impl Activity {
         {
             read += batch.rows;
             activity.add(&batch);
+        }
+        let of_cpu = activity.nodes.values_mut().filter_map(|types| types.get_mut(&ProfileType::Cpu));
+        for collected in of_cpu {
+            // It may have been deleted meanwhile.
+            let newest = store.get(collected.newest.0).ok();
+            collected.counts = newest.and_then(|entry| entry.meta.counts().map(str::to_owned));
         }
         Ok(activity)
     }

@@ -208,7 +208,7 @@ mod tests {
     fn a_profile_can_name_what_its_default_type_counts() {
         let mut builder = procprof_profile::ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
         let mut meta = Meta::default();
-        meta.set_counts("time of Java code");
+        meta.set_counts(Meta::JAVA_CODE);
         meta.to_comments().iter().for_each(|comment| builder.comment(comment));
         let profile = builder.finish().unwrap();
         let sentence = |sample_type| Amount::of_profile(&profile, sample_type).sentence(3_950_000_000);

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::hosts::HostWarning;
 use procprof_core::nodes::{Health, Node, Planned};
-use procprof_profile::ProfileType;
+use procprof_profile::{Meta, ProfileType};
 use procprof_store::Usage;
 
 use super::commands::{Command, commands};
@@ -388,6 +388,9 @@ fn loads(href: &str, kind: &ProfileType, collected: &Collected) -> Markup {
         .map(|piece| format!("M{piece} 24v-{:.1}", (collected.load[piece] / largest * 22.0 + 2.0).min(24.0)))
         .collect();
     let most = match kind.name() {
+        "cpu" if collected.counts.as_deref() == Some(Meta::JAVA_CODE) => {
+            t!("{0} cores of Java code", super::significant(f64::from(largest)))
+        }
         "cpu" => t!("{0} cores", super::significant(f64::from(largest))),
         "heap" | "alloc" => quantity(largest as i64, "bytes"),
         _ => String::new(),

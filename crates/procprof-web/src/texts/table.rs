@@ -653,6 +653,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["none within an hour", "1 時間以内になし", "一小时内没有"],
     ["none within a day", "1 日以内になし", "一天内没有"],
     ["{0} cores", "{0} コア", "{0} 核"],
+    ["{0} cores of Java code", "Java コードで {0} コア", "Java 代码 {0} 核"],
     [
         "{0} within the last hour, the largest at full height",
         "過去 1 時間の {0}（最大値が全高）",

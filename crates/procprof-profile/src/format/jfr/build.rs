@@ -139,7 +139,7 @@ impl<'r> Builder<'r> {
             ..Meta::default()
         };
         if measure == Measure::Execution && facts.counter.is_empty() && !facts.is_async_profiler {
-            meta.set_counts("time of Java code");
+            meta.set_counts(Meta::JAVA_CODE);
         }
         let samples = &recording.samples[measure as usize];
         meta.truncated = Some(samples.cut).filter(|cut| *cut > 0);

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::clock::now;
+use procprof_profile::Meta;
 use procprof_store::{Entry, TopFunction, Total};
 
 use super::known_class;
@@ -204,7 +205,7 @@ fn in_words(entry: &Entry, total: &Total) -> (String, String) {
     let parallel =
         (total.unit == "nanoseconds" && entry.duration.0 > 0).then(|| total.value as f64 / entry.duration.0 as f64);
     let rest = match (entry.profile_type.name(), parallel) {
-        _ if entry.meta.counts() == Some("time of Java code") => t!("of Java code").to_string(),
+        _ if entry.meta.counts() == Some(Meta::JAVA_CODE) => t!("of Java code").to_string(),
         ("cpu", Some(cores)) => match significant(cores).as_str() {
             "1" => t!("CPU, 1 core").to_string(),
             cores => t!("CPU, {0} cores", cores),
