@@ -3,8 +3,10 @@
 //! A difference is the sum of a profile and the negated base; it keeps everything but samples from the profile. See
 //! [`merge`](crate::merge) for how stacks and mappings are matched.
 
+use std::borrow::Cow;
+
 use crate::merge::{Term, sum};
-use crate::{Error, Label, LabelValue, Nanos, Profile, Result, Sample};
+use crate::{Error, Grammar, Label, LabelValue, Nanos, Profile, Result, Sample, Sampling};
 
 /// Key of the label that marks samples of the base in [`diff_base`], as pprof names it.
 pub const BASE_LABEL: &str = "pprof::base";
@@ -134,11 +136,17 @@ pub fn time_ratio(base: &Profile, profile: &Profile) -> Result<f64> {
 }
 
 /// The profile scaled so that each sample type adds up to what it adds up to in `base`; samples of which nothing is
-/// left are dropped. What adds up to nothing stays nothing.
+/// left are dropped. What adds up to nothing stays nothing. Sampled values are estimated first, by
+/// [`Grammar::Pprof`], as in [`merge`](crate::merge).
 ///
 /// # Errors
 /// [`Error::Incompatible`] when the base lacks a sample type.
 pub fn normalize(base: &Profile, profile: Profile) -> Result<Profile> {
+    let base = match base.is_adjusted() {
+        true => Cow::Borrowed(base),
+        false => Cow::Owned(base.clone().adjusted(Grammar::Pprof)?),
+    };
+    let profile = profile.adjusted(Grammar::Pprof)?;
     let mut ratios = Vec::new();
     for index in 0..profile.sample_types().len() {
         let (kind, unit) = profile.sample_type(index);
@@ -150,10 +158,12 @@ pub fn normalize(base: &Profile, profile: Profile) -> Result<Profile> {
     scale(profile, &ratios)
 }
 
-/// The profile with the values of each sample type times a ratio.
+/// The profile with the values of each sample type times a ratio. They are estimates then, which nothing estimates
+/// again.
 fn scale(profile: Profile, ratios: &[f64]) -> Result<Profile> {
-    let mut parts = profile.into_parts();
+    let mut parts = profile.adjusted(Grammar::Pprof)?.into_parts();
     parts.raw_values.clear();
+    parts.sampling = Sampling::Exact;
     for values in parts.values.chunks_exact_mut(ratios.len()) {
         values.iter_mut().zip(ratios).for_each(|(value, ratio)| *value = (*value as f64 * ratio).round() as i64);
     }

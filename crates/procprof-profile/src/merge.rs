@@ -75,7 +75,7 @@ pub(crate) fn sum(terms: &[Term], described: &[Term]) -> Result<Profile> {
 
 fn sum_while(terms: &[Term], described: &[Term], goes_on: &dyn Fn() -> bool) -> Result<Profile> {
     let header = Header::merge(described)?;
-    let mappings = MergedMappings::merge(terms);
+    let mappings = MergedMappings::merge(terms, described);
     let mut sum = Sum::new(&header, &mappings);
     for (index, term) in terms.iter().enumerate() {
         sum.add(term, index, header.columns(&term.profile)?, goes_on)?;

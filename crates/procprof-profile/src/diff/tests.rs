@@ -1,5 +1,5 @@
 use super::*;
-use crate::ProfileBuilder;
+use crate::{Addr, Mapping, ProfileBuilder};
 
 fn counts(counts: &[(&str, i64)]) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
@@ -83,4 +83,47 @@ fn a_normalized_profile_adds_up_to_the_base() {
     assert_eq!(normalize(&base, counts(&[])).unwrap().sample_count(), 0);
     let other = ProfileBuilder::new(&[("cpu", "nanoseconds")]).finish().unwrap();
     assert_eq!(normalize(&base, other).unwrap_err().to_string(), "profiles differ: the base has no cpu in nanoseconds");
+}
+
+#[test]
+fn sampled_values_are_estimated_once_before_they_are_scaled() {
+    let heap = |sizes: &[(&str, i64, i64)]| {
+        let mut builder = ProfileBuilder::new(&[("inuse_objects", "count"), ("inuse_space", "bytes")]);
+        for (name, objects, bytes) in sizes {
+            let stack = [builder.frame(name)];
+            builder.sample(&stack, &[*objects, *bytes], &[]);
+        }
+        builder.time(Nanos(0), Nanos(60_000_000_000));
+        builder.parts_mut().sampling = Sampling::Poisson(4096);
+        builder.finish().unwrap()
+    };
+    let profile = heap(&[("small", 10, 160), ("large", 2, 20_000)]);
+    let totals = |profile: &Profile| (profile.total(0), profile.total(1));
+    let estimates = totals(&profile.clone().adjusted(Grammar::Pprof).unwrap());
+    assert_ne!(estimates, totals(&profile));
+    for scaling in [Scaling::SameTotal, Scaling::SameTime] {
+        let scaled = scaling.apply(&profile, profile.clone()).unwrap();
+        assert_eq!(totals(&scaled.clone().adjusted(Grammar::Pprof).unwrap()), estimates, "{scaling:?}");
+        assert_eq!(diff(&profile, &scaled).unwrap().sample_count(), 0, "{scaling:?}");
+    }
+}
+
+#[test]
+fn the_program_of_the_profile_precedes_that_of_the_base() {
+    let run = |build_id: &str, count: i64| {
+        let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+        let (filename, build_id) = (builder.intern("/usr/bin/prog"), builder.intern(build_id));
+        let (start, limit) = (Addr(0x1000), Addr(0x2000));
+        let mapping = builder.mapping(Mapping { start, limit, filename, build_id, ..Mapping::default() });
+        let stack = [builder.address(Some(mapping), Addr(0x1010))];
+        builder.sample(&stack, &[count], &[]);
+        builder.finish().unwrap()
+    };
+    for (base, new) in [("ab", "cd"), ("cd", "ab")] {
+        let (base, profile) = (run(base, 3), run(new, 5));
+        for difference in [diff(&base, &profile).unwrap(), diff_base(&base, &profile).unwrap()] {
+            let main = difference.mappings()[0].build_id;
+            assert_eq!((difference.string(main), difference.mappings().len()), (new, 2));
+        }
+    }
 }

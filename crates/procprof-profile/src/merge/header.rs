@@ -35,7 +35,7 @@ impl Header {
         let times = profiles.iter().map(|profile| profile.time()).filter(|time| time.0 != 0);
         Ok(Header {
             sample_types,
-            default_sample_type: text(|profile| profile.string(profile.parts().default_sample_type)),
+            default_sample_type: default_sample_type(&profiles),
             period_type: common(period_types),
             period: profiles.iter().map(|profile| profile.period()).max().unwrap_or(0),
             time: times.min().unwrap_or_default(),
@@ -92,6 +92,12 @@ fn sample_types(profile: &Profile) -> Vec<(String, String)> {
 
 fn listed(kinds: &[(String, String)]) -> String {
     kinds.iter().map(|(kind, unit)| format!("{kind}/{unit}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The default that those profiles agree on which name one.
+fn default_sample_type(profiles: &[&Profile]) -> String {
+    let named = profiles.iter().map(|profile| profile.string(profile.parts().default_sample_type));
+    common(named.filter(|name| !name.is_empty()).map(str::to_owned))
 }
 
 /// What all say, or nothing.

@@ -38,7 +38,8 @@ struct Merged {
 }
 
 impl MergedMappings {
-    pub(super) fn merge(terms: &[Term]) -> MergedMappings {
+    /// The main program of a single described profile comes before all others.
+    pub(super) fn merge(terms: &[Term], described: &[Term]) -> MergedMappings {
         let mut by_key: BTreeMap<Key, Merged> = BTreeMap::new();
         for term in terms {
             for (index, mapping) in term.profile.mappings().iter().enumerate() {
@@ -50,7 +51,11 @@ impl MergedMappings {
             }
         }
         let mut merged: Vec<(Key, Merged)> = by_key.into_iter().collect();
-        merged.sort_by_key(|(_, one)| !one.is_main);
+        let main = match described {
+            [Term { profile, .. }] => profile.mappings().first().map(|first| Merged::new(profile, first, true).key()),
+            _ => None,
+        };
+        merged.sort_by_key(|(key, one)| (Some(key) != main.as_ref(), !one.is_main));
         let mut mappings = MergedMappings { merged, places: HashMap::default() };
         mappings.find_places(terms);
         mappings

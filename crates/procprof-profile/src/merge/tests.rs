@@ -112,3 +112,20 @@ fn a_sum_that_is_stopped_is_an_error() {
     }
     panic!("the sum was not made");
 }
+
+#[test]
+fn the_only_default_that_is_named_is_that_of_the_sum() {
+    let with_default = |kind: &str| {
+        let mut builder = ProfileBuilder::new(&[("alloc_space", "bytes"), ("inuse_space", "bytes")]);
+        let frame = builder.frame("f");
+        builder.sample(&[frame], &[1, 1], &[]);
+        builder.default_sample_type(kind);
+        builder.finish().unwrap()
+    };
+    let [none, alloc, inuse] = ["", "alloc_space", "inuse_space"].map(with_default);
+    for (profiles, expected) in
+        [([&none, &alloc], 0), ([&alloc, &none], 0), ([&none, &none], 1), ([&alloc, &alloc], 0), ([&alloc, &inuse], 1)]
+    {
+        assert_eq!(merge(&profiles).unwrap().default_sample_type(), expected);
+    }
+}
