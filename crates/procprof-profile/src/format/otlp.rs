@@ -24,7 +24,8 @@
 //! Profiles of one sample type are one profile, whose labels are the attributes of samples, of their profile, scope and
 //! resource: numbers, and texts as OpenTelemetry writes other values where there are only texts (arrays and maps as
 //! JSON, bytes in base64). The name and version of a scope are `otel.scope.name` and `otel.scope.version`, the ids of a
-//! link `trace_id` and `span_id`. Fields of protobuf beyond these messages' last are counted in warnings. Profiles of
+//! link `trace_id` and `span_id`. The attribute `pprof.profile.comment` of a profile is its comments. All samples together
+//! may have a number of attributes that is bounded by the input. Fields of protobuf beyond these messages' last are counted in warnings. Profiles of
 //! several types are events named after them. The values of a sample are added; a sample without values counts 1 for
 //! each of its timestamps, or the period where the unit is none of `count`. Where the type is a count and the period
 //! has a type of its own, there is a second sample type: the count in periods.
@@ -62,6 +63,9 @@ pub(super) const FORMAT: Format = Format {
 
 /// The attribute of a mapping that is its build id.
 const BUILD_ID: &str = "process.executable.build_id.gnu";
+
+/// The attribute of a profile that holds its comments: an array of texts, or one text.
+const COMMENT: &str = "pprof.profile.comment";
 
 /// Labels for the name and the version of a scope, as OpenTelemetry names them in other formats.
 const SCOPE_NAME: &str = "otel.scope.name";

@@ -1,13 +1,15 @@
 //! From the tables of OpenTelemetry to profiles, one for each sample type.
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 
-use super::{Data, NAME, OtlpProfile, SPAN_ID, Sample, TRACE_ID, Value, ValueType};
+use super::{COMMENT, Data, NAME, OtlpProfile, SPAN_ID, Sample, TRACE_ID, Value, ValueType};
 use crate::format::call_tree::{self, CallTree, Labels};
+use crate::format::json::Json;
 use crate::format::left_out::LeftOut;
 use crate::format::{Event, Limits, events};
 use crate::{
-    Addr, Error, FileOffset, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Nanos, Result,
+    Addr, Error, FileOffset, Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Nanos,
+    Result, StringId,
 };
 
 pub(super) fn build(
@@ -17,6 +19,7 @@ pub(super) fn build(
     left_out: &mut LeftOut,
 ) -> Result<Vec<Event>> {
     let mut groups: Vec<Group<'_, '_>> = Vec::new();
+    let mut room = AttributeRoom::new(input_bytes);
     for (data, profile) in messages.iter().flat_map(|data| data.profiles.iter().map(move |profile| (data, profile))) {
         let read = Types::read(data, profile);
         let Some(types) = left_out.keep(read)? else { continue };
@@ -35,7 +38,7 @@ pub(super) fn build(
             }
         };
         groups[place].turn_to(data);
-        groups[place].add(profile, left_out)?;
+        groups[place].add(profile, &mut room, left_out)?;
     }
     let mut events = Vec::new();
     for group in groups {
@@ -44,6 +47,31 @@ pub(super) fn build(
         events.push(Event { name, profile });
     }
     Ok(events)
+}
+
+/// Most attributes that all samples may have together, with those of their profile, scope and resource, in times the
+/// bytes of the input, and how many are free. Few bytes of a sample can refer to many attributes.
+const ATTRIBUTES_MULTIPLE: usize = 4;
+const ATTRIBUTES_FREE: usize = 64 << 10;
+
+/// The number of attributes that samples may still have.
+struct AttributeRoom {
+    left: usize,
+    limit: usize,
+}
+
+impl AttributeRoom {
+    fn new(input_bytes: usize) -> AttributeRoom {
+        let limit = input_bytes.saturating_mul(ATTRIBUTES_MULTIPLE).saturating_add(ATTRIBUTES_FREE);
+        AttributeRoom { left: limit, limit }
+    }
+
+    fn take(&mut self, count: usize) -> Result<()> {
+        let what = "the number of attributes of all samples, for an input of its size,";
+        let left = self.left.checked_sub(count);
+        self.left = left.ok_or(Error::TooLarge { format: NAME, what, limit: self.limit as u64 })?;
+        Ok(())
+    }
 }
 
 /// The types of a profile's values.
@@ -92,6 +120,10 @@ struct Group<'d, 'a> {
     mappings: HashMap<i64, Option<MappingId>>,
     functions: HashMap<i64, FunctionId>,
     stacks: HashMap<i64, call_tree::NodeId>,
+    /// Attributes of this message whose comments are read.
+    comment_attributes: HashSet<i64>,
+    /// The comments, of which equal ones are one.
+    comments: HashSet<StringId>,
 }
 
 impl<'d, 'a> Group<'d, 'a> {
@@ -101,7 +133,20 @@ impl<'d, 'a> Group<'d, 'a> {
         let tree = CallTree::new(NAME, &sample_types, input_bytes, limits);
         let (distinct_locations, distinct_mappings) = Default::default();
         let (locations, mappings, functions, stacks) = Default::default();
-        Group { data, types, tree, distinct_locations, distinct_mappings, locations, mappings, functions, stacks }
+        let (comment_attributes, comments) = Default::default();
+        Group {
+            data,
+            types,
+            tree,
+            distinct_locations,
+            distinct_mappings,
+            locations,
+            mappings,
+            functions,
+            stacks,
+            comment_attributes,
+            comments,
+        }
     }
 
     /// Reads profiles of this message from here on, whose tables are its own.
@@ -109,10 +154,12 @@ impl<'d, 'a> Group<'d, 'a> {
         if !std::ptr::eq(self.data, data) {
             self.data = data;
             (self.locations, self.mappings, self.functions, self.stacks) = Default::default();
+            self.comment_attributes = HashSet::default();
         }
     }
 
-    fn add(&mut self, profile: &OtlpProfile, left_out: &mut LeftOut) -> Result<()> {
+    fn add(&mut self, profile: &OtlpProfile, room: &mut AttributeRoom, left_out: &mut LeftOut) -> Result<()> {
+        self.add_comments(profile);
         let (period_kind, period_unit) = named(self.data, profile.period_type)?;
         let builder = &mut self.tree.builder;
         if builder.parts_mut().period == 0 && profile.period > 0 {
@@ -122,7 +169,7 @@ impl<'d, 'a> Group<'d, 'a> {
         let first = if time == 0 || profile.time == 0 { time.max(profile.time) } else { time.min(profile.time) };
         builder.time(Nanos(first), Nanos(duration.max(profile.duration)));
         for sample in profile.samples.slice(&self.data.samples) {
-            let read = self.stack(sample.stack).and_then(|node| Ok((node, self.labels(profile, sample)?)));
+            let read = self.stack(sample.stack).and_then(|node| Ok((node, self.labels(profile, sample, room)?)));
             let Some((node, labels)) = left_out.keep(read)? else { continue };
             let unit_of_one = if self.types.unit == "count" { 1 } else { profile.period.max(1) };
             let value = sample.value.unwrap_or_else(|| sample.timestamps.saturating_mul(unit_of_one));
@@ -132,6 +179,22 @@ impl<'d, 'a> Group<'d, 'a> {
             }
         }
         Ok(())
+    }
+
+    fn add_comments(&mut self, profile: &OtlpProfile) {
+        for index in profile.attributes.slice(&self.data.profile_attributes) {
+            // An attribute that is not there is an error of each sample.
+            let Ok((COMMENT, Attribute::Text(text), _)) = self.attribute(*index) else { continue };
+            if !self.comment_attributes.insert(*index) {
+                continue;
+            }
+            for comment in comments(text) {
+                let id = self.tree.builder.intern(&comment);
+                if self.comments.insert(id) {
+                    self.tree.builder.parts_mut().comments.push(id);
+                }
+            }
+        }
     }
 
     fn stack(&mut self, index: i64) -> Result<call_tree::NodeId> {
@@ -237,13 +300,18 @@ impl<'d, 'a> Group<'d, 'a> {
         })
     }
 
-    fn labels(&mut self, profile: &OtlpProfile, sample: &Sample) -> Result<Labels> {
+    fn labels(&mut self, profile: &OtlpProfile, sample: &Sample, room: &mut AttributeRoom) -> Result<Labels> {
         let data = self.data;
         let mut labels = Vec::new();
         let of_sample = sample.attributes.slice(&data.sample_attributes);
-        for index in of_sample.iter().chain(profile.attributes.slice(&data.profile_attributes)) {
+        let of_profile = profile.attributes.slice(&data.profile_attributes);
+        let (of_scope, of_resource) = (profile.scope.slice(&data.scopes), profile.resource.slice(&data.resources));
+        room.take(of_sample.len() + of_profile.len() + of_scope.len() + of_resource.len())?;
+        for index in of_sample.iter().chain(of_profile) {
             let (key, value, unit) = self.attribute(*index)?;
-            labels.extend(self.label(key, value, unit));
+            if key != COMMENT {
+                labels.extend(self.label(key, value, unit));
+            }
         }
         // Entry 0 is no link.
         if sample.link != 0 {
@@ -255,8 +323,7 @@ impl<'d, 'a> Group<'d, 'a> {
             let ids = ids.iter().filter(|(_, is_there, _)| *is_there);
             labels.extend(ids.map(|(key, _, id)| self.tree.builder.text_label(key, id)));
         }
-        let of_scope = profile.scope.slice(&data.scopes);
-        for (key, value) in of_scope.iter().chain(profile.resource.slice(&data.resources)) {
+        for (key, value) in of_scope.iter().chain(of_resource) {
             let (Attribute::Text(key), value) = (self.value(key)?, self.value(value)?) else { continue };
             labels.extend(self.label(key, value, ""));
         }
@@ -271,6 +338,16 @@ impl<'d, 'a> Group<'d, 'a> {
             Attribute::Number(number) => Some(self.tree.builder.number_label(key, number, unit)),
         }
     }
+}
+
+/// The comments in the value of their attribute: the texts of an array, which is written as JSON, or a text.
+fn comments(text: &str) -> Vec<String> {
+    let mut comments = Vec::new();
+    let array = Json::new(NAME, text.as_bytes()).array(|json| {
+        comments.push(json.text()?.into_owned());
+        Ok(())
+    });
+    if array.is_ok() { comments } else { vec![text.to_owned()] }
 }
 
 /// The value of an attribute, its text at hand.

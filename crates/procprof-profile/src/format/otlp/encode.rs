@@ -1,4 +1,5 @@
-//! Writes `ProfilesData` as protobuf: one resource, one scope, a profile for each sample type.
+//! Writes `ProfilesData` as protobuf: one resource, one scope, a profile for each sample type. Comments are an attribute
+//! of each profile.
 
 use foldhash::HashMap;
 
@@ -16,8 +17,9 @@ pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
     let count = profile.sample_types().len();
     let shown = profile.default_sample_type();
     let samples = dictionary.samples(profile)?;
+    let comments = dictionary.comments(profile)?;
     for index in std::iter::once(shown).chain((0..count).filter(|index| *index != shown)) {
-        scope.bytes(2, &encode_profile(profile, index, &samples));
+        scope.bytes(2, &encode_profile(profile, index, &samples, comments));
     }
     let mut resource = Writer::default();
     resource.bytes(1, &[]);
@@ -34,7 +36,7 @@ struct Entry {
     attributes: Vec<u64>,
 }
 
-fn encode_profile(profile: &Profile, index: usize, samples: &[Entry]) -> Vec<u8> {
+fn encode_profile(profile: &Profile, index: usize, samples: &[Entry], comments: Option<u64>) -> Vec<u8> {
     let kind = profile.sample_types()[index];
     let mut out = Writer::default();
     out.bytes(1, &value_type(kind.kind, kind.unit));
@@ -54,6 +56,7 @@ fn encode_profile(profile: &Profile, index: usize, samples: &[Entry]) -> Vec<u8>
     let period = profile.period_type();
     out.bytes(5, &value_type(period.kind, period.unit));
     out.number(6, profile.period() as u64);
+    out.packed(11, comments.into_iter());
     out.into_bytes()
 }
 
@@ -112,6 +115,28 @@ impl<'a> Dictionary<'a> {
         number
     }
 
+    /// The attribute that holds the comments, if there are any: an array of texts.
+    fn comments(&mut self, profile: &Profile) -> Result<Option<u64>> {
+        let mut texts = Writer::default();
+        for comment in profile.comments() {
+            let mut text = Writer::default();
+            text.bytes(1, comment.as_bytes());
+            texts.bytes(1, text.as_bytes());
+        }
+        if texts.as_bytes().is_empty() {
+            return Ok(None);
+        }
+        let mut value = Writer::default();
+        value.bytes(5, texts.as_bytes());
+        let key = self.intern(super::COMMENT)?;
+        Ok(Some(self.attribute(key, value.as_bytes(), StringId(0))))
+    }
+
+    fn intern(&mut self, text: &str) -> Result<StringId> {
+        let id = self.index.intern(&mut self.strings, text);
+        id.ok_or_else(|| crate::Error::invalid("more than 4 GiB of strings"))
+    }
+
     fn label(&mut self, profile: &Profile, label: &Label) -> u64 {
         if let Some(number) = self.labels.get(label) {
             return *number;
@@ -144,10 +169,7 @@ impl<'a> Dictionary<'a> {
 
     fn encode(mut self, profile: &Profile) -> Result<Vec<u8>> {
         let mut out = Writer::default();
-        let build_id = self
-            .index
-            .intern(&mut self.strings, super::BUILD_ID)
-            .ok_or_else(|| crate::Error::invalid("more than 4 GiB of strings"))?;
+        let build_id = self.intern(super::BUILD_ID)?;
         out.bytes(1, &[]);
         let mut message = Writer::default();
         for mapping in profile.mappings() {

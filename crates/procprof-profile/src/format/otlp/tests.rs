@@ -212,3 +212,63 @@ fn nested_values_are_bounded() {
     let warnings = decoded(&pair(&missing)).warnings;
     assert_eq!(warnings, ["otlp: strings in attributes that the dictionary does not have, left out: 1"]);
 }
+
+/// Samples of two bytes each, in a profile whose resource has attributes of which each is three bytes.
+fn of_one_resource(samples: usize, attributes: usize) -> Vec<u8> {
+    let samples = message(&vec![(2, &[][..]); samples]);
+    let attributes = message(&vec![(1, &[][..]); attributes]);
+    let resource = message(&[(1, &attributes), (2, &message(&[(2, &samples)]))]);
+    message(&[(1, &resource), (2, &message(&[(5, b"")]))])
+}
+
+#[test]
+fn attributes_of_all_samples_are_bounded_by_the_input() {
+    // 64 KiB are free, and 4 for each byte.
+    let bytes = of_one_resource(300, 200);
+    assert!(decode_all(&bytes, &Limits::default()).is_ok());
+    let bytes = of_one_resource(400, 200);
+    let limit = 4 * bytes.len() + (64 << 10);
+    assert!(limit < 400 * 200, "{limit}");
+    let expected =
+        format!("the number of attributes of all samples, for an input of its size, passes the limit of {limit}");
+    assert!(error(&bytes).contains(&expected), "{}", error(&bytes));
+    let sample = r#"{"values":["1"]},"#.repeat(20_000);
+    let pair = r#"{"key":"k","value":{"stringValue":"v"}},"#.repeat(1_000);
+    let text = format!(
+        r#"{{"resourceProfiles":[{{"resource":{{"attributes":[{}]}},"scopeProfiles":[{{"profiles":[{{"samples":[{}]}}]}}]}}],
+        "dictionary":{{"stringTable":[""],"stackTable":[{{}}]}}}}"#,
+        pair.trim_end_matches(','),
+        sample.trim_end_matches(',')
+    );
+    assert!(error(text.as_bytes()).contains("the number of attributes of all samples"), "{}", error(text.as_bytes()));
+}
+
+#[test]
+fn comments_are_an_attribute_of_profiles() {
+    let mut builder = crate::ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let frame = builder.frame("work");
+    builder.sample(&[frame], &[1, 10], &[]);
+    builder.comment("[one]");
+    builder.comment("two");
+    let all = decode_all(&encode(&builder.finish().unwrap()).unwrap(), &Limits::default()).unwrap();
+    assert_eq!(all.len(), 2);
+    for one in &all {
+        assert_eq!(one.profile.comments().collect::<Vec<_>>(), ["[one]", "two"]);
+        assert!(one.profile.sample(0).labels.is_empty());
+    }
+    // A text is one comment, whatever it begins with.
+    let with = |value: &str| {
+        format!(
+            r#"{{"resourceProfiles":[{{"scopeProfiles":[{{"profiles":[{{"samples":[{{"values":["1"]}}],"attributeIndices":[1,1]}}]}}]}}],
+            "dictionary":{{"stringTable":["","pprof.profile.comment"],"stackTable":[{{}}],
+            "attributeTable":[{{}},{{"keyStrindex":1,"value":{value}}}]}}}}"#
+        )
+    };
+    for (value, expected) in [
+        (r#"{"stringValue":"[seen"}"#, "[seen"),
+        (r#"{"arrayValue":{"values":[{"stringValue":"seen"},{"stringValue":"seen"}]}}"#, "seen"),
+        (r#"{"arrayValue":{"values":[{"intValue":"7"}]}}"#, "[7]"),
+    ] {
+        assert_eq!(decoded(with(value).as_bytes()).profile.comments().collect::<Vec<_>>(), [expected], "{value}");
+    }
+}
