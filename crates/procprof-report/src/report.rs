@@ -10,11 +10,12 @@ use procprof_profile::Profile;
 
 use crate::drawing::{dot, pdf, svg};
 use crate::functions::{top, tree};
+use crate::header::headline::left_out_waits;
 use crate::listing::sources::{CodeWanted, Sources};
 use crate::listing::{disasm, list, weblist};
 use crate::options::nearest::nearest;
 use crate::output::Output;
-use crate::selection::view::View;
+use crate::selection::view::{View, shown_waits};
 use crate::stacks::{collapsed, json, traces};
 use crate::tables::{callgrind, comments, encoded, pprof, raw, symbols, tags};
 use crate::{Error, Options, Result, flame_graph};
@@ -52,6 +53,10 @@ struct Needs {
 
 /// The profile only.
 const NOTHING: Needs = Needs { symbol: false, sources: None, code: None };
+
+/// Reports of values whose format has no place for a remark.
+const WITHOUT_REMARKS: &[&str] =
+    &["list", "disasm", "tags", "callgrind", "collapsed", "json", "cpuprofile", "topproto", "raw"];
 
 /// All reports, in the order menus and help texts show them.
 pub const REPORTS: &[Report] = &[
@@ -291,6 +296,20 @@ impl Report {
     /// Whether the report shows the functions that the option `symbol` matches.
     pub fn takes_symbol(&self) -> bool {
         self.needs.symbol
+    }
+
+    /// The waits that the report leaves out, where its format has no place to say so: a sentence for whoever renders
+    /// it.
+    ///
+    /// # Errors
+    /// As [`Report::render`].
+    pub fn unstated(&self, profile: &Profile, options: &Options) -> Result<Option<String>> {
+        if !WITHOUT_REMARKS.contains(&self.name) {
+            return Ok(None);
+        }
+        let (_, left_out) = shown_waits(Cow::Borrowed(profile), options.shown_waits())?;
+        let sample_type = options.sample_type(profile)?;
+        Ok(left_out_waits(&left_out, options, sample_type, profile.sample_type(sample_type).1))
     }
 
     /// Whether the report shows machine code, which only a caller that reads binaries can provide.

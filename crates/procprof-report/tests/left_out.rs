@@ -128,6 +128,28 @@ fn waits_that_are_not_for_locks_are_left_out_and_named() {
         let has = |pairs| samples::text(&profile, report, pairs).contains(line);
         assert!(has(&[]) && !has(&[("waits", "all")]), "{report}");
     }
+    for report in REPORTS {
+        let unstated = |pairs: &[(&str, &str)]| {
+            let options = procprof_report::Options::parse(pairs.iter().copied()).unwrap();
+            report.unstated(&profile, &options).unwrap()
+        };
+        let bytes = report.render(&profile, &Default::default(), &Default::default()).unwrap_or_default();
+        let says = String::from_utf8_lossy(&bytes).contains("idle");
+        match report.name {
+            // They leave nothing out, or have no values; the PDF is compressed.
+            "pprof" | "comments" | "symbols" | "pdf" => assert_eq!(unstated(&[]), None, "{}", report.name),
+            name => assert_eq!(unstated(&[]).as_deref(), (!says).then_some(line), "{name}"),
+        }
+        assert_eq!(unstated(&[("waits", "all")]), None, "{}", report.name);
+    }
+    let other_viewer = |report, pairs| samples::bytes(&profile, report, pairs);
+    for report in ["speedscope", "otlp"] {
+        let has = |pairs| String::from_utf8_lossy(&other_viewer(report, pairs)).contains(line);
+        assert!(has(&[]) && !has(&[("waits", "all")]), "{report}");
+        assert!(has(&[("sample_index", "delay")]), "{report}");
+    }
+    let read = procprof_profile::format::decode(&other_viewer("otlp", &[]), &Default::default()).unwrap().profile;
+    assert_eq!(read.comments().collect::<Vec<_>>(), [line]);
     for remark in ["40.0 s idle left out; waits=all shows them", "80.0 s waits left out; waits=all shows them"] {
         assert!(samples::text(&profile, "flamegraph", &[]).contains(remark), "{remark}");
     }

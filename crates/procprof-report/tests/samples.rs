@@ -17,10 +17,15 @@ pub(crate) fn file(name: &str) -> Profile {
     decode(&bytes, &Limits::default()).unwrap().profile
 }
 
+/// A report as bytes.
+pub(crate) fn bytes(profile: &Profile, kind: &str, pairs: &[(&str, &str)]) -> Vec<u8> {
+    let options = Options::parse(pairs.iter().copied()).unwrap();
+    render(profile, kind, &options, &Sources::default()).unwrap()
+}
+
 /// A report as text.
 pub(crate) fn text(profile: &Profile, kind: &str, pairs: &[(&str, &str)]) -> String {
-    let options = Options::parse(pairs.iter().copied()).unwrap();
-    String::from_utf8(render(profile, kind, &options, &Sources::default()).unwrap()).unwrap()
+    String::from_utf8(bytes(profile, kind, pairs)).unwrap()
 }
 
 /// A profile of stacks, root first.

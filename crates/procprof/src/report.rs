@@ -191,15 +191,25 @@ pub(crate) fn run(arguments: &ReportArgs) -> Result<()> {
         return shell::run(&profile, arguments.options.clone(), arguments.naming.binaries(program));
     }
     let sources = sources_of(report, &profile, &options, &arguments.naming.binaries(program), &Reach::Anywhere)?;
-    match &arguments.output {
+    write(report, profile, &options, &sources, arguments.output.as_deref())
+}
+
+/// Writes the report to the file, else to standard output. Standard error has what its format cannot say.
+fn write(report: &Report, profile: Profile, options: &Options, sources: &Sources, output: Option<&Path>) -> Result<()> {
+    let unstated = report.unstated(&profile, options)?;
+    match output {
         Some(path) => {
             let content = |file: &mut std::fs::File| -> Result<()> {
-                Ok(report.write(Cow::Owned(profile), &options, &sources, file)?)
+                Ok(report.write(Cow::Owned(profile), options, sources, file)?)
             };
-            procprof_files::write_over_by(path, content).with_context(|| format!("write {}", path.display()))
+            procprof_files::write_over_by(path, content).with_context(|| format!("write {}", path.display()))?;
         }
-        None => print(report, profile, &options, &sources),
+        None => print(report, profile, options, sources)?,
     }
+    if let Some(unstated) = unstated {
+        eprintln!("procprof: {unstated}");
+    }
+    Ok(())
 }
 
 /// The server of the web pages of a profile, or of a difference whose base is labelled.
@@ -260,17 +270,12 @@ pub(crate) fn show(profile: Profile, kind: Option<&str>, output: Option<&Path>) 
     };
     let report = Report::named(kind.unwrap_or(if output.is_some() { "pprof" } else { "top" }))?;
     let sources = sources_of(report, &profile, &options, &[], &Reach::Anywhere)?;
-    let Some(path) = output else {
-        let kept = if kind.is_none() { saved::save(&profile) } else { None };
-        print(report, profile, &options, &sources)?;
-        if let Some(path) = kept {
-            eprintln!("Flame graph: procprof report -http=: {}", path.display());
-        }
-        return Ok(());
-    };
-    let content =
-        |file: &mut std::fs::File| -> Result<()> { Ok(report.write(Cow::Owned(profile), &options, &sources, file)?) };
-    procprof_files::write_over_by(path, content).with_context(|| format!("write {}", path.display()))
+    let kept = if kind.is_none() && output.is_none() { saved::save(&profile) } else { None };
+    write(report, profile, &options, &sources, output)?;
+    if let Some(path) = kept {
+        eprintln!("Flame graph: procprof report -http=: {}", path.display());
+    }
+    Ok(())
 }
 
 /// Serves the pages of a profile with names, as `-http` does, until the process is signalled to end. The profile is kept

@@ -12,7 +12,7 @@
 
 use std::borrow::Cow;
 
-use procprof_profile::waits::Wait;
+use procprof_profile::waits::{LeftOutWaits, Wait};
 use procprof_profile::{Meta, Profile, StringId};
 
 use crate::display::amount::counts;
@@ -105,8 +105,18 @@ pub(crate) fn facts(subject: &Subject<'_>, to: &str) -> Vec<String> {
 
 /// The waits that are not shown.
 pub(crate) fn left_out(subject: &Subject<'_>) -> Option<String> {
-    let amount = |value| label(subject.options.divided(value), subject.unit, "auto");
-    let named = subject.left_out.sums(subject.values.sample_type).map(|(wait, sum)| named_wait(wait, &amount(sum)));
+    left_out_waits(subject.left_out, subject.options, subject.values.sample_type, subject.unit)
+}
+
+/// The sums of waits of a sample type, in its unit, that are not shown.
+pub(crate) fn left_out_waits(
+    waits: &LeftOutWaits,
+    options: &Options,
+    sample_type: usize,
+    unit: &str,
+) -> Option<String> {
+    let amount = |value| label(options.divided(value), unit, "auto");
+    let named = waits.sums(sample_type).map(|(wait, sum)| named_wait(wait, &amount(sum)));
     let left_out = named.collect::<Vec<_>>().join(", ");
     (!left_out.is_empty()).then(|| format!("Left out: {left_out} (waits=all shows them)"))
 }

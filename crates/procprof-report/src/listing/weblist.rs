@@ -13,6 +13,7 @@ use procprof_profile::{Addr, LocationId, MappingId, Profile};
 use crate::display::measure::percentage;
 use crate::display::place::base_name;
 use crate::display::text::{one_line, xml};
+use crate::header::headline::left_out;
 use crate::header::subject::{Drawing, Subject};
 use crate::listing::code::{CodePlace, Syntax};
 use crate::listing::disasm::{Row, Sampled, rows, sampled, without_inlined};
@@ -126,6 +127,9 @@ impl Page<'_> {
              its machine code.</p>\n",
             xml(&facts)
         );
+        if let Some(left_out) = left_out(subject) {
+            let _ = writeln!(out, "<p>{}</p>", xml(&left_out));
+        }
         for (path, why) in &self.sources.missing {
             let _ = writeln!(out, "<p>{}: {}</p>", xml(&one_line(path)), xml(&one_line(why)));
         }

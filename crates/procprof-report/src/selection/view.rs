@@ -77,7 +77,8 @@ pub fn shown_by_default(profile: &Profile) -> Result<Cow<'_, Profile>> {
     Ok(View::without_uninteresting(profile, left_out_waits)?.profile)
 }
 
-fn shown_waits(profile: Cow<'_, Profile>, shown: ShownWaits) -> Result<(Cow<'_, Profile>, LeftOutWaits)> {
+/// The profile with the waits that are shown, and the sums of the others.
+pub(crate) fn shown_waits(profile: Cow<'_, Profile>, shown: ShownWaits) -> Result<(Cow<'_, Profile>, LeftOutWaits)> {
     match shown {
         ShownWaits::All => Ok((profile, LeftOutWaits::default())),
         ShownWaits::Only(kind) => Ok(without_others(profile, kind)?),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::format::json::push_text;
 use crate::format::named_frames::NamedFrames;
-use crate::{Error, Profile, Result};
+use crate::{Error, Meta, Profile, Result};
 
 /// Encodes all sample types, the default one active.
 ///
@@ -17,6 +17,7 @@ pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
     let frames = NamedFrames::new(profile);
     let mut out =
         String::from("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"procprof\",");
+    push_comments(&mut out, profile);
     let _ = write!(out, "\"activeProfileIndex\":{},\"shared\":{{\"frames\":[", profile.default_sample_type());
     for (index, frame) in frames.iter().enumerate() {
         out.push_str(if index == 0 { "{\"name\":" } else { ",\n{\"name\":" });
@@ -39,6 +40,16 @@ pub fn encode(profile: &Profile) -> Result<Vec<u8>> {
     }
     out.push_str("]}\n");
     Ok(out.into_bytes())
+}
+
+/// The comments of the profile as the file's name, which viewers show as a title: the format has no comments.
+fn push_comments(out: &mut String, profile: &Profile) {
+    let comments: Vec<&str> = profile.comments().filter(|comment| !Meta::is_fact(comment)).collect();
+    if !comments.is_empty() {
+        out.push_str("\"name\":");
+        push_text(out, &comments.join("; "));
+        out.push(',');
+    }
 }
 
 fn push_profile(out: &mut String, profile: &Profile, index: usize, frames: &NamedFrames<'_>) {
