@@ -1,6 +1,7 @@
 //! Packages that tests use from the registries of other languages: MySQL clients, fetched into `target/mysql-clients`,
-//! the linter and generators for the OpenAPI document, fetched into `target/openapi`, and the engines that read
-//! archives and servers that hold them, fetched into `target/engines`.
+//! the linter and generators for the OpenAPI document, fetched into `target/openapi`, the engines that read archives and
+//! servers that hold them, fetched into `target/engines`, and pprof, which reports are compared with, fetched into
+//! `target/peers`.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,6 +25,8 @@ const OPENAPI: &str = "crates/procprof-server/tests/openapi";
 const ENGINES: &str = "crates/procprof-archive/tests/engines";
 /// The registry of Go modules.
 const GO: &str = "the Go module proxy";
+/// The version of pprof that reports are compared with. The Go toolchain has an older one.
+const PPROF: &str = "github.com/google/pprof@v0.0.0-20261105003125-4bf881d7fb0b";
 /// Servers of buckets in Go, by name: S3 and Google Cloud Storage.
 const GO_BUCKETS: &[(&str, &str)] = &[
     ("versitygw", "github.com/versity/versitygw/cmd/versitygw@v1.8.0"),
@@ -37,6 +40,8 @@ const SPARK: &str = "crates/procprof-archive/tests/engines/spark";
 /// Fetches missing packages.
 pub(crate) fn ensure() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    let peers = root.join("target/peers");
+    once(&peers, "pprof", GO, PPROF, || go_install(PPROF, &peers.join("pprof")))?;
     let (listed, place) = (root.join(OPENAPI), root.join("target/openapi"));
     python(&listed, &place)?;
     node(&listed, &place)?;
@@ -73,9 +78,7 @@ pub(crate) fn ensure_buckets() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     let engines = root.join("target/engines");
     for (name, module) in GO_BUCKETS {
-        once(&engines, name, GO, module, || {
-            run(Command::new("go").args(["install", module]).env("GOBIN", engines.join(name)))
-        })?;
+        once(&engines, name, GO, module, || go_install(module, &engines.join(name)))?;
     }
     node(&root.join(AZURITE), &engines.join("azurite"))
 }
@@ -123,6 +126,11 @@ fn node(listed: &Path, place: &Path) -> Result<()> {
         }
         run(Command::new("npm").args(["ci", "--silent", "--prefix"]).arg(&node))
     })
+}
+
+/// Builds the program of a module into a folder.
+fn go_install(module: &str, folder: &Path) -> Result<()> {
+    run(Command::new("go").args(["install", module]).env("GOBIN", folder))
 }
 
 /// Fetches something from a registry unless it was fetched for the same `version`.

@@ -1,4 +1,4 @@
-//! Reports against `go tool pprof`, byte for byte, on the same file; what differs is in [`DIFFERENCES`] with its cause.
+//! Reports against pprof, byte for byte, on the same file; what differs is in [`DIFFERENCES`] with its cause.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -200,6 +200,7 @@ fn profiles() -> Vec<(&'static str, Profile)> {
     vec![
         ("mixed", samples::mixed()),
         ("labels", samples::labels()),
+        ("sizes", samples::sizes()),
         ("go.cpu", samples::file("go.cpu.pb.gz")),
         ("go.heap", samples::file("go.heap.pb.gz")),
         ("go.mutex", samples::file("go.mutex.pb.gz")),
@@ -321,7 +322,7 @@ fn compare(cases: &[Case], chosen: &[&str]) {
     }
     assert!(
         differences.is_empty(),
-        "{} differ from go tool pprof; PPROF_DIFFERENCES=FOLDER keeps both\n{}",
+        "{} differ from pprof; PPROF_DIFFERENCES=FOLDER keeps both\n{}",
         differences.len(),
         differences.join("\n")
     );
@@ -340,6 +341,8 @@ fn options_do_what_they_do_in_pprof() {
 #[test]
 fn options_about_labels_and_columns_do_what_they_do_in_pprof() {
     compare(OPTIONS_OF_LABELS, &["labels"]);
+    compare(&[("dot", &["mean=true"]), ("dot", &["unit=\u{3bc}s", "divide_by=3"])], &["sizes"]);
+    compare(&[("top", &["unit=\u{3bc}s"]), ("tree", &["unit=\u{3bc}s"])], &["walk"]);
     compare(OPTIONS_OF_COLUMNS, &["columns"]);
 }
 

@@ -1,4 +1,4 @@
-//! Reports as a whole: laws, goldens, the same numbers as `go tool pprof`, and the viewer in a real browser.
+//! Reports as a whole: laws, goldens, the same numbers as pprof, and the viewer in a real browser.
 
 #![allow(clippy::disallowed_methods)]
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]

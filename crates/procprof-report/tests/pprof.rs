@@ -1,19 +1,14 @@
-//! The program behind `go tool pprof`. `go` needs ten times as long to find it as it needs for most reports.
+//! The program that reports are compared with: pprof of a fixed version, newer than that of the Go toolchain.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/pprof/pprof");
 
 /// pprof, which keeps its files in a folder of the test and prints UTC.
 pub(crate) fn command(folder: &Path) -> Command {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let program = PROGRAM.get_or_init(|| {
-        let found = Command::new("go").args(["tool", "-n", "pprof"]).output();
-        let found = found.expect("the Go toolchain's `go` must be installed for this test");
-        assert!(found.status.success(), "go tool -n pprof: {}", String::from_utf8_lossy(&found.stderr));
-        PathBuf::from(String::from_utf8(found.stdout).unwrap().trim_end())
-    });
-    let mut command = Command::new(program);
+    assert!(Path::new(PROGRAM).exists(), "this test needs {PROGRAM}, which `cargo xtask test` installs");
+    let mut command = Command::new(PROGRAM);
     command.env("TZ", "UTC").env("PPROF_TMPDIR", folder);
     command
 }

@@ -1,4 +1,4 @@
-//! `top` against `go tool pprof -top`, byte for byte, on the same file.
+//! `top` against `pprof -top`, byte for byte, on the same file.
 
 use procprof_profile::{Profile, format};
 
@@ -31,7 +31,7 @@ fn compare(name: &str, profile: &Profile) {
         let output = command.args(["-symbolize=none", "-top"]).args(*flags).arg(&path).output();
         let output = output.expect("pprof can be started");
         let expected = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "go tool pprof: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "pprof: {}", String::from_utf8_lossy(&output.stderr));
         let got = samples::text(profile, "top", pairs);
         assert!(got == expected, "{name} {flags:?}\nours:\n{got}\npprof:\n{expected}");
     }

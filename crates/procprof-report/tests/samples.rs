@@ -143,6 +143,17 @@ pub(crate) fn labels() -> Profile {
     builder.finish().unwrap()
 }
 
+/// Allocations of six sizes in one function: the larger, the fewer.
+pub(crate) fn sizes() -> Profile {
+    let mut builder = ProfileBuilder::new(&[("inuse_objects", "count"), ("inuse_space", "bytes")]);
+    let stack = [builder.frame("alloc"), builder.frame("main")];
+    for (size, count) in [(16, 9000), (48, 2000), (512, 100), (4096, 8), (32_768, 1), (65_536, 1)] {
+        let label = builder.number_label("bytes", size, "bytes");
+        builder.sample(&stack, &[count, count * size], &[label]);
+    }
+    builder.finish().unwrap()
+}
+
 /// Lines with columns, inlined and not, several of one line.
 pub(crate) fn columns() -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);

@@ -1,11 +1,11 @@
-//! Machine code and sources of a real program, its CPU profile by gperftools, beside `go tool pprof`.
+//! Machine code and sources of a real program, its CPU profile by gperftools, beside pprof.
 
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::harness::{folder, procprof, text};
+use crate::harness::{folder, peer, procprof, text};
 use crate::jeprof::programs::{run, unpack};
 use crate::jeprof::sources;
 
@@ -33,24 +33,20 @@ fn ours(words: &[&str], on: &Profiled) -> String {
 }
 
 fn pprof(words: &[&str], on: &Profiled) -> String {
-    let mut pprof = Command::new("go");
-    pprof.args(["tool", "pprof"]).args(words).args([&on.binary, &on.profile]).current_dir(sources());
-    let output = pprof.output().expect("the Go toolchain's `go` must be installed for this test");
+    let mut pprof = Command::new(peer("pprof"));
+    pprof.args(words).args([&on.binary, &on.profile]).current_dir(sources());
+    let output = pprof.output().expect("pprof can be started");
     assert!(output.status.success(), "{words:?}: {}", text(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Head lines as they are; of instructions flat, cum and address, as pprof writes Go's assembler. It leaves out the
-/// last byte of each function.
+/// Head lines as they are; of instructions flat, cum and address, as pprof writes Go's assembler. What pads a function
+/// is left out: pprof lets it reach to the next one.
 fn columns(listing: &str) -> Vec<String> {
     let mut rows: Vec<String> = Vec::new();
     for line in listing.lines() {
         match line.split_once(": ").filter(|(columns, _)| columns.len() == 32) {
-            Some((columns, code))
-                if !code.starts_with("ret") && !code.starts_with("RET") && !code.to_lowercase().contains("nop") =>
-            {
-                rows.push(columns.to_owned());
-            }
+            Some((columns, code)) if !code.to_lowercase().contains("nop") => rows.push(columns.to_owned()),
             Some(_) => {}
             None => rows.push(line.to_owned()),
         }

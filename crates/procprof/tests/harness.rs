@@ -205,6 +205,13 @@ pub(crate) fn go_tool_pprof(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// A program that reports are compared with.
+pub(crate) fn peer(name: &str) -> PathBuf {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers")).join(name).join(name);
+    assert!(path.exists(), "this test needs {}, which `cargo xtask test` installs", path.display());
+    path
+}
+
 /// Standard output and error as one text.
 pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))

@@ -1,4 +1,4 @@
-//! `procprof report` as users of `go tool pprof` type it, against `go tool pprof`.
+//! `procprof report` as users of `go tool pprof` type it, against pprof.
 
 #![allow(clippy::unwrap_used, reason = "a failing unwrap is a failing test")]
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::harness::{PATIENCE, procprof};
+use crate::harness::{PATIENCE, peer, procprof};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/report").join(name)
@@ -21,10 +21,10 @@ fn report(words: &str, files: &[PathBuf]) -> Output {
 }
 
 fn pprof(words: &str, files: &[PathBuf]) -> String {
-    let mut command = Command::new("go");
-    command.args(["tool", "pprof", "-symbolize=none"]).args(words.split_whitespace()).args(files).env("TZ", "UTC");
-    let output = command.output().expect("the Go toolchain's `go` must be installed for this test");
-    assert!(output.status.success(), "go tool pprof {words}: {}", text(&output.stderr));
+    let mut command = Command::new(peer("pprof"));
+    command.arg("-symbolize=none").args(words.split_whitespace()).args(files).env("TZ", "UTC");
+    let output = command.output().expect("pprof can be started");
+    assert!(output.status.success(), "pprof {words}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
@@ -96,6 +96,41 @@ fn differences_are_what_pprof_prints() {
     let twice = report(&format!("-collapsed -base={part} -base={part}"), &[whole.clone(), PathBuf::from(&part)]);
     let once = report(&format!("-collapsed -base={part}"), &[whole]);
     assert!(once.status.success() && once.stdout == twice.stdout, "{}", text(&twice.stderr));
+}
+
+#[test]
+fn a_saved_profile_opens_on_the_type_that_was_selected() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ours, theirs] = ["ours.pb.gz", "theirs.pb.gz"].map(|name| folder.path().join(name));
+    for words in ["-proto", "-proto -sample_index=alloc_space", "-proto -sample_index=inuse_objects -mean"] {
+        let profile = [file("go.heap.pb.gz")];
+        let written = report(&format!("{words} -o {}", ours.display()), &profile);
+        assert!(written.status.success(), "{words}: {}", text(&written.stderr));
+        pprof(&format!("{words} -output={}", theirs.display()), &profile);
+        let heads = [&ours, &theirs].map(|path| {
+            let raw = pprof("-raw", std::slice::from_ref(path));
+            raw.lines().find(|line| line.contains("inuse_space/")).unwrap_or_else(|| panic!("{raw}")).to_owned()
+        });
+        assert!(heads[0] == heads[1] && heads[0].contains("[dflt]"), "{words}: {heads:?}");
+    }
+}
+
+/// Outputs without a place for a remark leave it to standard error.
+#[test]
+fn waits_that_are_left_out_are_named_whatever_the_output() {
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/jfr/work.jfr");
+    let shown = |words: &str| report(&format!("-event=lock {words}"), std::slice::from_ref(&recording));
+    let top = text(&shown("-top").stdout);
+    let line = top.lines().find(|line| line.starts_with("Left out: ")).unwrap_or_else(|| panic!("{top}"));
+    let collapsed = shown("-collapsed");
+    assert!(text(&collapsed.stderr).contains(&format!("procprof: {line}")), "{}", text(&collapsed.stderr));
+    assert!(!text(&collapsed.stdout).contains("Left out"), "{}", text(&collapsed.stdout));
+    for words in ["-speedscope", "-otlp"] {
+        let output = shown(words);
+        assert!(text(&output.stdout).contains(line), "{words}");
+        assert!(!text(&output.stderr).contains("Left out"), "{words}: {}", text(&output.stderr));
+    }
+    assert!(!text(&shown("-collapsed -waits=all").stderr).contains("Left out"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ const FAMILIES: &[Family] = &[
 impl Family {
     fn find(&self, name: &str) -> Option<&'static Unit> {
         let lower = name.to_lowercase();
-        let singular = if lower.len() > 2 { lower.strip_suffix('s').unwrap_or(&lower) } else { &lower };
+        let singular = if lower.chars().count() > 2 { lower.strip_suffix('s').unwrap_or(&lower) } else { &lower };
         self.units.iter().find(|unit| unit.aliases.contains(&singular))
     }
 
@@ -141,6 +141,8 @@ mod tests {
             (1, "bytes", "MB", "0"),
             (5, "count", "widgets", "5widgets"),
             (7_200_000_000_000, "ns", "auto", "2hrs"),
+            (1_500_000, "nanoseconds", "\u{3bc}s", "1500us"),
+            (1_500, "\u{3bc}s", "auto", "1.50ms"),
             (0, "nanoseconds", "auto", "0"),
             (i64::MIN, "count", "auto", "-9223372036854775808"),
         ];

@@ -2,10 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Numbers tried for a free name.
 const NUMBERS: std::ops::Range<u32> = 1..10_000;
+/// A profile can tell of a program and its users: it is its owner's, as pprof keeps it.
+const MODE: u32 = 0o600;
 /// Longest beginning of a name.
 const STEM_MAX: usize = 180;
 
@@ -14,7 +17,7 @@ pub(crate) fn write_new(folder: &Path, stem: &str, extension: &str, bytes: &[u8]
     let stem: String = stem.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).take(STEM_MAX).collect();
     for number in NUMBERS {
         let path = folder.join(format!("{stem}.{number:03}.{extension}"));
-        let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+        let mut file = match OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(error),
@@ -44,6 +47,8 @@ mod tests {
         let written = |stem| write_new(folder.path(), stem, "pb.gz", b"x").unwrap();
         assert_eq!(written("pprof.cpu"), folder.path().join("pprof.cpu.001.pb.gz"));
         assert_eq!(written("pprof.cpu"), folder.path().join("pprof.cpu.002.pb.gz"));
+        let mode = std::os::unix::fs::PermissionsExt::mode(&written("pprof.heap").metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, MODE);
         assert_eq!(written("../a\n"), folder.path().join(".._a_.001.pb.gz"));
     }
 }

@@ -1,4 +1,4 @@
-//! The colors of nodes and edges: red by their share of the total, green for negative values, grey for small ones.
+//! The colors of nodes and edges: red by their share of the total, blue for negative values, grey for small ones.
 
 use std::fmt;
 
@@ -35,9 +35,8 @@ fn shade(share: f64, full: f64, value: f64) -> Color {
     // Small shares are moved away from grey.
     let shifted = share.abs().powf(0.3);
     let fading = value * (1.0 - saturation * shifted);
-    let (red, green) = if share < 0.0 { (fading, value) } else { (value, fading) };
-    let blue = value * (1.0 - saturation);
-    Color([red, green, blue].map(|part| (part * 255.0) as u8))
+    let parts = if share < 0.0 { [fading, fading, value] } else { [value, fading, value * (1.0 - saturation)] };
+    Color(parts.map(|part| (part * 255.0) as u8))
 }
 
 #[cfg(test)]
@@ -45,10 +44,10 @@ mod tests {
     use super::Color;
 
     #[test]
-    fn shares_are_grey_to_red_and_losses_green() {
+    fn shares_are_grey_to_red_and_losses_blue() {
         assert_eq!(Color::from_share(0.0).to_string(), "#b2b2b2");
         assert_eq!(Color::from_share(1.0).to_string(), "#b20000");
-        assert_eq!(Color::from_share(-1.0).to_string(), "#00b200");
+        assert_eq!(Color::from_share(-1.0).to_string(), "#0000b2");
         assert_eq!(Color::pale(7.0), Color::pale(1.0));
         assert_eq!(Color::from_share(f64::NAN).to_string().len(), 7);
     }

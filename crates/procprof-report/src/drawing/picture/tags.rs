@@ -3,7 +3,7 @@
 
 use super::{Edge, Node, Outline, Picture, Stroke};
 use crate::display::measure::{label, scale};
-use crate::graph::{self, TAGS_MAX, Tag, sort_tags};
+use crate::graph::{self, TAGS_MAX, Tag, Weight, sort_tags};
 
 /// The weight of the line to a label, which keeps labels near.
 const WEIGHT: i64 = 100;
@@ -116,9 +116,9 @@ fn distance(tag: &Tag, other: &Tag) -> f64 {
     (scale(other.value, &other.unit, &tag.unit).0 - tag.value as f64).abs()
 }
 
-/// A group as one range; numbers are written in their own unit, since they are often much smaller than the amounts.
+/// A group as one range, whose values are means already where means are shown; numbers are written in their own unit, since they are often much smaller than the amounts.
 fn merge(group: &[Tag]) -> Tag {
-    let mut sum = Tag::default();
+    let (mut flat, mut cum) = (Weight::default(), Weight::default());
     let (mut least, mut most) = (&group[0], &group[0]);
     for tag in group {
         if (scale(tag.value, &tag.unit, &least.unit).0 as i64) < least.value {
@@ -127,10 +127,11 @@ fn merge(group: &[Tag]) -> Tag {
         if (scale(tag.value, &tag.unit, &most.unit).0 as i64) > most.value {
             most = tag;
         }
-        sum.flat.add(tag.flat);
-        sum.cum.add(tag.cum);
+        flat.add(tag.flat);
+        cum.add(tag.cum);
     }
     let text = |tag: &Tag| label(tag.value, &tag.unit, "auto");
-    sum.name = if group.len() == 1 { text(least) } else { format!("{}..{}", text(least), text(most)) };
-    sum
+    let name = if group.len() == 1 { text(least) } else { format!("{}..{}", text(least), text(most)) };
+    let [flat, cum] = [flat, cum].map(|weight| Weight { sum: weight.value(), divisor: 0 });
+    Tag { name, flat, cum, ..Tag::default() }
 }
