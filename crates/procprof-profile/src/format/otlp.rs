@@ -24,11 +24,11 @@
 //! Profiles of one sample type are one profile, whose labels are the attributes of samples, of their profile, scope and
 //! resource: numbers, and texts as OpenTelemetry writes other values where there are only texts (arrays and maps as
 //! JSON, bytes in base64). The name and version of a scope are `otel.scope.name` and `otel.scope.version`, the ids of a
-//! link `trace_id` and `span_id`. The attribute `pprof.profile.comment` of a profile is its comments. All samples together
-//! may have a number of attributes that is bounded by the input. Fields of protobuf beyond these messages' last are counted in warnings. Profiles of
-//! several types are events named after them. The values of a sample are added; a sample without values counts 1 for
-//! each of its timestamps, or the period where the unit is none of `count`. Where the type is a count and the period
-//! has a type of its own, there is a second sample type: the count in periods.
+//! link `trace_id` and `span_id`. The attribute `pprof.profile.comment` of a profile is its comments. All samples
+//! together may have a number of attributes that is bounded by the input. Fields of protobuf beyond these messages'
+//! last are counted in warnings. Profiles of several types are events named after them. The values of a sample are
+//! added; a sample without values counts 1 for each of its timestamps, or the period where the unit is none of `count`.
+//! Where the type is a count and the period has a type of its own, there is a second sample type: the count in periods.
 //!
 //! [`encode`] writes protobuf, a profile for each sample type. Format:
 //! <https://github.com/open-telemetry/opentelemetry-proto>, version 1.9.
