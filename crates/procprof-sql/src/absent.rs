@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::mysql::{Column, Prepared, SqlError, SqlErrorKind, StatementResult, Value};
-use crate::session_info::SessionInfo;
+use crate::mysql::{Column, Prepared, SqlError, SqlErrorKind, Value};
+use crate::session_info::{SelectResult, SessionInfo};
 use crate::{DATABASE, Sql};
 
 /// Refuses statements.
@@ -32,7 +32,7 @@ impl Engine {
         _text: &str,
         _parameters: &[Value],
         _cancel: CancellationToken,
-    ) -> Result<(StatementResult, Vec<String>), SqlError> {
+    ) -> Result<SelectResult, SqlError> {
         Err(absent("SELECT"))
     }
 

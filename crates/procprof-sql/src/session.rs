@@ -137,9 +137,10 @@ impl SqlSession {
                 collect::answer(&self.sql, &self.client.caller.principal.name, &what, &nodes, seconds).await
             }
             Statement::Select => {
-                let (answer, warnings) = self.engine.select(&self.info(), text, parameters, cancel).await?;
-                self.warnings = warnings;
-                Ok(answer)
+                let result = self.engine.select(&self.info(), text, parameters, cancel).await?;
+                result.assigned.iter().try_for_each(|name| self.variables.lose_user(name))?;
+                self.warnings = result.warnings;
+                Ok(result.answer)
             }
         }
     }

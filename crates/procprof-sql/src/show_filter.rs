@@ -42,7 +42,7 @@ pub(super) async fn filtered(
             names.join(", ")
         );
         let cells: Vec<Value> = rows.iter().flatten().cloned().collect();
-        let (passed, _) = engine.select(session, &statement, &cells, cancel).await?;
+        let passed = engine.select(session, &statement, &cells, cancel).await?.answer;
         let passed = numbers(passed).await?;
         rows = passed.into_iter().filter_map(|number| rows.get(number).cloned()).collect();
     }

@@ -211,6 +211,19 @@ fn every_variable_takes_the_value_that_it_has() {
 }
 
 #[test]
+fn variables_that_rows_assigned_are_lost_until_they_are_set() {
+    let mut variables = Variables::default();
+    variables.set_user("a", 1.into()).unwrap();
+    variables.lose_user("a").unwrap();
+    let refused = variables.user("A").unwrap_err();
+    assert!(refused.kind == SqlErrorKind::NotSupported && refused.text.contains("SET @a"), "{refused:?}");
+    variables.set_user("A", 2.into()).unwrap();
+    assert_eq!(variables.user("a"), Ok(2.into()));
+    let full = (0..1000).find_map(|number| variables.lose_user(&format!("v{number}")).err());
+    assert_eq!(full.map(|full| full.kind), Some(SqlErrorKind::Limit));
+}
+
+#[test]
 fn variables_are_set_and_shown() {
     let mut variables = Variables::default();
     let text = |text: &str| Some(crate::mysql::Value::from(text));
@@ -248,7 +261,7 @@ fn variables_are_set_and_shown() {
     assert!(variables.pipes_concat() && variables.autocommit());
     set(&mut variables, "SET @a = 7, @B='x', @c = TRUE").unwrap();
     assert_eq!(
-        ["A", "b", "c", "d"].map(|name| Some(variables.user(name))),
+        ["A", "b", "c", "d"].map(|name| variables.user(name).ok()),
         [number(7), text("x"), number(1), Some(crate::mysql::Value::Null)]
     );
     let before = variables.clone();

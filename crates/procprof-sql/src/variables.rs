@@ -3,7 +3,7 @@
 //! A variable that changes how a statement is read or its result is either obeyed or refused at `SET`; the others,
 //! which have no meaning where nothing is written, are kept and shown again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mysql::{SqlError, SqlErrorKind, Value};
 
@@ -252,6 +252,8 @@ pub(super) struct Variables {
     set: BTreeMap<&'static str, String>,
     /// `@name`, in lower case.
     users: BTreeMap<String, Value>,
+    /// Those whose last value only the rows of a `SELECT` had.
+    lost: BTreeSet<String>,
 }
 
 type Row = (&'static str, &'static str, Kind);
@@ -340,18 +342,43 @@ impl Variables {
 
     pub(super) fn set_user(&mut self, name: &str, value: Value) -> Result<(), SqlError> {
         let name = name.to_lowercase();
-        let is_new = !self.users.contains_key(&name);
-        if (is_new && self.users.len() == USERS_MAX) || name.len() + value.weight() > VALUE_MAX {
-            let text = format!("a session keeps at most {USERS_MAX} variables of at most {VALUE_MAX} bytes");
-            return Err(SqlError::new(SqlErrorKind::Limit, text));
-        }
+        self.check_room(&name, value.weight())?;
+        self.lost.remove(&name);
         self.users.insert(name, value);
         Ok(())
     }
 
+    /// Forgets the value of a variable that the rows of a `SELECT` assigned: it cannot be read before it is set again.
+    ///
+    /// # Errors
+    /// Too many variables.
+    pub(super) fn lose_user(&mut self, name: &str) -> Result<(), SqlError> {
+        self.check_room(name, 0)?;
+        self.users.remove(name);
+        self.lost.insert(name.to_owned());
+        Ok(())
+    }
+
+    fn check_room(&self, name: &str, bytes: usize) -> Result<(), SqlError> {
+        let is_new = !self.users.contains_key(name) && !self.lost.contains(name);
+        if (is_new && self.users.len() + self.lost.len() == USERS_MAX) || name.len() + bytes > VALUE_MAX {
+            let text = format!("a session keeps at most {USERS_MAX} variables of at most {VALUE_MAX} bytes");
+            return Err(SqlError::new(SqlErrorKind::Limit, text));
+        }
+        Ok(())
+    }
+
     /// `@name`; NULL while it is not set.
-    pub(super) fn user(&self, name: &str) -> Value {
-        self.users.get(&name.to_lowercase()).cloned().unwrap_or(Value::Null)
+    ///
+    /// # Errors
+    /// The rows of a `SELECT` assigned it.
+    pub(super) fn user(&self, name: &str) -> Result<Value, SqlError> {
+        let name = name.to_lowercase();
+        if self.lost.contains(&name) {
+            let text = format!("@{name}, which a SELECT assigned, is not kept: use SET @{name} = (SELECT …)");
+            return Err(SqlError::new(SqlErrorKind::NotSupported, text));
+        }
+        Ok(self.users.get(&name).cloned().unwrap_or(Value::Null))
     }
 
     pub(super) fn autocommit(&self) -> bool {

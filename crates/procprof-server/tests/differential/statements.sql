@@ -213,6 +213,10 @@ SELECT 1 AS a
 SELECT _utf8mb4'x'
 SELECT _latin1'z'
 SELECT @x := 5
+SELECT @a := @b := 3 OR 0, @a + @b
+SELECT id, @n := id + 1, @n * 2 FROM nodes ORDER BY id
+SELECT id, CASE WHEN id > 10001 THEN @k := 'later' ELSE @k := 'first' END AS k, CONCAT(@k, '!'), CASE @k WHEN 'first' THEN 1 ELSE IF(id = 10002, @j := 2, @j := 3) END AS j FROM nodes ORDER BY id
+SELECT type, CAST(CASE WHEN seconds > 1 THEN @s := 10 ELSE IF(bytes IS NULL, @s := 20, @s := samples) END AS SIGNED) AS a, @t := CAST(CASE @s WHEN 10 THEN @s + 1 WHEN 20 THEN 2 ELSE -1 END AS SIGNED) AS b, @t + @s AS c FROM profiles ORDER BY completed
 SELECT @@max_allowed_packet > 0
 SELECT @@global.max_connections > 0
 SELECT DATABASE()

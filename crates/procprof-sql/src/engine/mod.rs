@@ -68,7 +68,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Sql;
 use crate::mysql::{Column, ColumnType, Prepared, Rows, SqlError, SqlErrorKind, StatementResult, Value};
-use crate::session_info::SessionInfo;
+use crate::session_info::{SelectResult, SessionInfo};
 use crate::token::{Token, TokenKind};
 use crate::variables::Variables;
 use bind::{Binder, Output};
@@ -101,6 +101,8 @@ struct Statement {
     parameters: usize,
     explains: bool,
     is_limited: bool,
+    /// Variables that its rows assign.
+    assigned: Vec<String>,
     context: Arc<StatementContext>,
 }
 
@@ -120,7 +122,6 @@ impl Engine {
     }
 
     /// Runs a statement until `cancel` is cancelled, the client no longer waits for its answer, or it takes too long.
-    /// Also returns its warnings.
     ///
     /// # Errors
     /// Errors before its first rows; one that ends it later ends its rows.
@@ -130,13 +131,14 @@ impl Engine {
         text: &str,
         parameters: &[Value],
         cancel: CancellationToken,
-    ) -> Result<(StatementResult, Vec<String>), SqlError> {
+    ) -> Result<SelectResult, SqlError> {
         let limit = self.limit(session);
         let turn = self.turn(limit).await?;
         let (batches, rows) = mpsc::channel(BATCHES);
         let watch = Arc::new(Watch::new(limit, cancel, Some(batches.downgrade())));
         let statement = self.bound(session, text, Some(parameters), &watch)?;
         let columns = statement.columns();
+        let assigned = statement.assigned.clone();
         let wanted = if statement.is_limited { u64::MAX } else { session.variables.select_limit() };
         let limits = RowLimits { most: self.sql.config().sql_rows_max, wanted };
         let (first, answer) = oneshot::channel();
@@ -164,7 +166,7 @@ impl Engine {
         // Tables give theirs when the statement is planned, before its first row.
         let warnings = context.warnings();
         let count = u16::try_from(warnings.len()).unwrap_or(u16::MAX);
-        Ok((StatementResult::Rows { columns, rows, warnings: count }, warnings))
+        Ok(SelectResult { answer: StatementResult::Rows { columns, rows, warnings: count }, warnings, assigned })
     }
 
     async fn run(
@@ -198,8 +200,12 @@ impl Engine {
         expression: &str,
         cancel: CancellationToken,
     ) -> Result<Value, SqlError> {
-        let (answer, _) = self.select(session, &format!("SELECT {expression} LIMIT 1"), &[], cancel).await?;
-        let StatementResult::Rows { rows: Rows::Ready(rows), .. } = answer else { return Ok(Value::Null) };
+        let result = self.select(session, &format!("SELECT {expression} LIMIT 1"), &[], cancel).await?;
+        if let Some(name) = result.assigned.first() {
+            let text = format!("@{name} := … in the value of another variable is not supported");
+            return Err(SqlError::new(SqlErrorKind::NotSupported, text));
+        }
+        let StatementResult::Rows { rows: Rows::Ready(rows), .. } = result.answer else { return Ok(Value::Null) };
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Value::Null))
     }
 
@@ -290,6 +296,7 @@ fn bound(
         parameters: binder.met,
         explains: parsed.explains,
         is_limited: binder.is_limited,
+        assigned: if parsed.explains { Vec::new() } else { binder.assigned_names() },
         context,
     })
 }

@@ -125,6 +125,7 @@ const CARET: u8 = 48;
 const PRODUCT: u8 = 45;
 const SHIFT: u8 = 35;
 const OR: u8 = 5;
+const ASSIGNMENT: u8 = 3;
 
 impl Dialect for MySql {
     fn dialect(&self) -> std::any::TypeId {
@@ -234,6 +235,7 @@ impl Dialect for MySql {
         match &parser.peek_token_ref().token {
             Token::StringConcat => Some(Ok(if self.pipes_concat { CARET + 1 } else { OR })),
             Token::Overlap => Some(Ok(10)),
+            Token::Assignment => Some(Ok(ASSIGNMENT)),
             Token::ShiftLeft | Token::ShiftRight => Some(Ok(SHIFT)),
             Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("mod") => {
                 Some(Ok(PRODUCT))
@@ -273,10 +275,13 @@ impl Dialect for MySql {
             Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("mod") => {
                 BinaryOperator::Modulo
             }
+            Token::Assignment => BinaryOperator::Assignment,
             _ => return None,
         };
         parser.next_token();
-        let right = parser.parse_subexpr(precedence);
+        // `@a := @b := 1` assigns the right one first.
+        let groups_right = operator == BinaryOperator::Assignment;
+        let right = parser.parse_subexpr(precedence.saturating_sub(groups_right.into()));
         Some(right.map(|right| Expr::BinaryOp { left: Box::new(left.clone()), op: operator, right: Box::new(right) }))
     }
 }

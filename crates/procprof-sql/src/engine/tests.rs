@@ -56,6 +56,52 @@ fn rows(text: &str, parameters: &[Value]) -> Result<Vec<String>, SqlError> {
     Ok(rows)
 }
 
+#[test]
+fn columns_assign_variables_for_those_to_their_right() {
+    check(&[
+        ("@x := 5, @x + 1, @X := @x * 2, @x", "5|6|10|10"),
+        ("@a := @b := 3 OR 0, @a + @b", "1|2"),
+        ("@a := 1, IF(@seven = 7, @a := 'yes', @b := 2), @a", "1|yes|yes"),
+        ("CAST(CASE @seven WHEN 1 THEN @n := 1 ELSE @n := 2 END AS CHAR), CASE @n WHEN 2 THEN 'b' END", "2|b"),
+        ("CASE WHEN @seven > 1 THEN IF(0, @n := 1, @n := 2) ELSE @n := 3 END, (@n), @n IN (2, 3)", "2|2|1"),
+    ]);
+    let refused = |text: &str| rows(text, &[]).expect_err(text).kind;
+    for text in [
+        "SELECT @x, @x := 5",
+        "SELECT IF(@seven = 7, @x := 1, 2), @x",
+        "SELECT IF(@seven = 7, @x := 1, @x)",
+        "SELECT IFNULL(@x := 1, 2)",
+        "SELECT 1 WHERE @x := 1",
+        "SELECT @x := 1 AS one WHERE @x = 1",
+        "SELECT @x := 1 AS one ORDER BY @x",
+        "SELECT @x := 1, (SELECT @x)",
+        "SELECT (SELECT @x := 1)",
+        "SELECT * FROM (SELECT @x := 1) t",
+        "WITH t AS (SELECT @x := 1) SELECT * FROM t",
+        "SELECT @x := 1 UNION SELECT 2",
+        "SELECT DISTINCT @x := 1",
+        "SELECT @x := COUNT(*)",
+        "SELECT MAX(@x := 1)",
+        "SELECT @x := ROW_NUMBER() OVER ()",
+        "SELECT @x := RAND(), @x",
+        "SELECT @x := (SELECT 1), @x",
+    ] {
+        assert_eq!(refused(text), SqlErrorKind::NotSupported, "{text}");
+    }
+    assert_eq!(refused("SELECT @@autocommit := 1"), SqlErrorKind::Syntax);
+    let doubled = |count: usize| "SELECT @x := @seven + 1".to_owned() + &", @x := @x + @x".repeat(count);
+    assert_eq!(rows(&doubled(8), &[]).unwrap()[0].rsplit('|').next(), Some("2048"));
+    // Constants are one part whatever they were computed from.
+    assert_eq!(
+        refused(&("SELECT @x := id".to_owned() + &", @x := @x + @x".repeat(40) + " FROM nodes")),
+        SqlErrorKind::Limit
+    );
+    let deep = "SELECT @x := id".to_owned() + &", @x := @x + 1".repeat(100) + " FROM nodes";
+    assert_eq!(refused(&deep), SqlErrorKind::Limit);
+    let listed = format!("SELECT @x := id + 1 + 1, @x IN ({}) FROM nodes", vec!["id"; 6000].join(", "));
+    assert_eq!(refused(&listed), SqlErrorKind::Limit);
+}
+
 /// Compares values, all of them before it fails.
 fn check(cases: &[(&str, &str)]) {
     let mut wrong = String::new();

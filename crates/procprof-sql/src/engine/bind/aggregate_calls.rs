@@ -19,7 +19,7 @@ use sqlparser::ast::{
 };
 
 use super::query::ordinal;
-use super::{Binder, Bound, Place, is_same, unsupported, wrong};
+use super::{Assignments, Binder, Bound, Place, is_same, unsupported, wrong};
 use crate::engine::aggregates::{Aggregate, Collect};
 use crate::engine::decimal::{INCREMENT, quotient_scale};
 use crate::engine::functions::numbers;
@@ -100,7 +100,13 @@ impl Binder<'_> {
         let FunctionArguments::List(list) = &function.args else { return Err(unsupported(function)) };
         let distinct = matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct));
         // What is inside an aggregate is of rows; what is inside a window function may be of groups.
-        let inside = Place { aggregates: window.is_some() && place.aggregates, windows: false, aliases: &[], ..*place };
+        let inside = Place {
+            aggregates: window.is_some() && place.aggregates,
+            windows: false,
+            assignments: Assignments::Refused,
+            aliases: &[],
+            ..*place
+        };
         let is_star = matches!(list.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
         let mut arguments = Vec::new();
         if !is_star {
@@ -397,7 +403,7 @@ impl Binder<'_> {
         if spec.window_name.is_some() {
             return Err(unsupported("a window that extends another"));
         }
-        let inside = Place { windows: false, aliases: &[], ..*place };
+        let inside = Place { windows: false, assignments: Assignments::Refused, aliases: &[], ..*place };
         let mut partition_by = Vec::new();
         for expr in &spec.partition_by {
             let bound = self.expression(expr, &inside)?;

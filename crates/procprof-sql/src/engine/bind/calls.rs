@@ -15,7 +15,8 @@ use crate::mysql::{SqlError, SqlErrorKind};
 type Answer = Result<Bound, SqlError>;
 
 impl Binder<'_> {
-    pub(super) fn function(&mut self, function: &Function, place: &Place<'_>) -> Answer {
+    pub(super) fn function(&mut self, function: &Function, assigning: &Place<'_>) -> Answer {
+        let place = &Place { assignments: assigning.assignments.inside(), ..*assigning };
         self.calls += 1;
         if self.calls > CALLS_MAX {
             let text = format!("the statement calls more than {CALLS_MAX} functions");
@@ -41,6 +42,13 @@ impl Binder<'_> {
         for argument in list {
             let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return Err(unsupported(function)) };
             arguments.push(expr);
+        }
+        if let ("if", [condition, yes, no]) = (name.as_str(), arguments.as_slice()) {
+            let condition = self.expression(condition, place)?;
+            let (yes, assigned) = self.branch(yes, assigning)?;
+            let (no, otherwise) = self.branch(no, assigning)?;
+            self.join_branches(vec![(self.truth(&condition)?, assigned)], Some(otherwise))?;
+            return self.known(&name, &[condition, yes, no]);
         }
         if let Some(bound) = self.with_unit(&name, &arguments, place)? {
             return Ok(bound);

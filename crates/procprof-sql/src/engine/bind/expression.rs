@@ -31,9 +31,12 @@ impl Binder<'_> {
         Self::deeper(|| self.part(expr, place))
     }
 
-    fn part(&mut self, expr: &AstExpr, place: &Place<'_>) -> Answer {
+    fn part(&mut self, expr: &AstExpr, assigning: &Place<'_>) -> Answer {
+        // Assignments stand where each row comes by, or in a branch of `CASE` or `IF`.
+        let place = &Place { assignments: assigning.assignments.inside(), ..*assigning };
         match expr {
-            AstExpr::Nested(inner) => self.expression(inner, place),
+            AstExpr::Nested(inner) => self.expression(inner, assigning),
+            AstExpr::BinaryOp { left, op: BinaryOperator::Assignment, right } => self.assign(left, right, assigning),
             AstExpr::Value(value) => self.constant(&value.value),
             AstExpr::Identifier(ident) => self.name(std::slice::from_ref(ident), place),
             AstExpr::CompoundIdentifier(idents) => self.name(idents, place),
@@ -132,7 +135,10 @@ impl Binder<'_> {
             }
             AstExpr::Case { operand, conditions, else_result, .. } => {
                 let operand = operand.as_ref().map(|operand| self.expression(operand, place)).transpose()?;
-                let mut cases = Vec::new();
+                if let Some(operand) = &operand {
+                    self.repeat(operand, conditions.len())?;
+                }
+                let (mut cases, mut branches) = (Vec::new(), Vec::new());
                 for case in conditions {
                     let condition = match &operand {
                         Some(operand) => {
@@ -142,13 +148,17 @@ impl Binder<'_> {
                         }
                         None => self.condition(&case.condition, place)?,
                     };
-                    cases.push((condition, self.expression(&case.result, place)?));
+                    let (result, assigned) = self.branch(&case.result, assigning)?;
+                    branches.push((condition.clone(), assigned));
+                    cases.push((condition, result));
                 }
-                let otherwise = else_result.as_ref().map(|value| self.expression(value, place)).transpose()?;
+                let otherwise = else_result.as_ref().map(|value| self.branch(value, assigning)).transpose()?;
+                let (otherwise, assigned) = otherwise.unzip();
+                self.join_branches(branches, assigned)?;
                 self.cases(&cases, otherwise.as_ref())
             }
             AstExpr::Cast { kind: CastKind::Cast, expr: inner, data_type, format: None, .. } => {
-                let bound = self.expression(inner, place)?;
+                let bound = self.expression(inner, assigning)?;
                 self.cast_as(&bound, data_type)
             }
             AstExpr::Convert { is_try: false, expr: inner, data_type, charset, styles, .. } if styles.is_empty() => {
@@ -213,7 +223,7 @@ impl Binder<'_> {
                 Ok(Bound::of(Expr::Exists(Exists::new(subquery, *negated)), SqlType::Logical))
             }
             AstExpr::Subquery(query) => self.scalar_subquery(query, place),
-            AstExpr::Function(function) => self.function(function, place),
+            AstExpr::Function(function) => self.function(function, assigning),
             AstExpr::Interval(_) => {
                 Err(SqlError::new(SqlErrorKind::Syntax, "syntax error: INTERVAL stands behind + or - only"))
             }
@@ -282,7 +292,7 @@ impl Binder<'_> {
             && first.value.starts_with('@')
         {
             let whole = idents.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(".");
-            return self.variable(&whole);
+            return self.variable(&whole, place);
         }
         let (table, name) = match idents {
             [name] => (None, &name.value),
@@ -480,6 +490,7 @@ impl Binder<'_> {
             }
         } else {
             let value = self.expression(inner, place)?;
+            self.repeat(&value, list.len())?;
             let (mut key, mut same_keys) = (None, Vec::new());
             for item in list {
                 let item = self.expression(item, place)?;

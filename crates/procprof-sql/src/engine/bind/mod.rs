@@ -11,6 +11,7 @@
 //! | `compare` | comparisons and conversions |
 //! | `calls` | functions; `aggregate_calls` those of groups and windows |
 //! | `session` | what the session knows: variables, the user, the time |
+//! | `row_variables` | variables that the columns of a row assign |
 
 mod aggregate_calls;
 mod calls;
@@ -18,6 +19,7 @@ mod compare;
 mod expression;
 mod from;
 mod query;
+mod row_variables;
 mod select;
 mod session;
 mod subqueries;
@@ -35,6 +37,7 @@ use super::types::SqlType;
 use super::value::Val;
 use crate::engine::SessionInfo;
 use crate::mysql::{SqlError, SqlErrorKind, Value};
+use row_variables::{Assignments, RowVariables};
 
 /// Function calls in the text of a statement at most.
 const CALLS_MAX: usize = 500;
@@ -125,6 +128,7 @@ struct Place<'a> {
     outer: Option<&'a Place<'a>>,
     aggregates: bool,
     windows: bool,
+    assignments: Assignments,
     /// Named windows.
     named: &'a [sqlparser::ast::NamedWindowDefinition],
 }
@@ -157,6 +161,8 @@ pub(super) struct Binder<'a> {
     depth: usize,
     /// Tables that its plan has, a common one as often as it is used.
     tables: usize,
+    /// Variables that the statement assigns and reads.
+    variables: RowVariables,
 }
 
 /// Tables of a plan at most: each level of names may double them.
@@ -188,6 +194,7 @@ impl<'a> Binder<'a> {
             is_limited: false,
             depth: 0,
             tables: 0,
+            variables: RowVariables::default(),
         }
     }
 

@@ -47,7 +47,7 @@ impl Binder<'_> {
             self.with(with, outer)?;
         }
         let mut planned = match &*query.body {
-            SetExpr::Select(select) => self.select(select, query.order_by.as_ref(), outer)?,
+            SetExpr::Select(select) => self.select(select, query.order_by.as_ref(), outer, self.depth == 1)?,
             body => {
                 let planned = self.body(body, outer)?;
                 self.sorted(planned, query.order_by.as_ref())?
@@ -134,7 +134,7 @@ impl Binder<'_> {
 
     fn part_of_body(&mut self, body: &SetExpr, outer: Option<&Place<'_>>) -> Result<Planned, SqlError> {
         match body {
-            SetExpr::Select(select) => self.select(select, None, outer),
+            SetExpr::Select(select) => self.select(select, None, outer, false),
             SetExpr::Query(query) => self.query(query, outer),
             SetExpr::SetOperation { left, op, set_quantifier, right } => {
                 let left = self.body(left, outer)?;

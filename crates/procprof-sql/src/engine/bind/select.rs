@@ -12,7 +12,7 @@ use sqlparser::ast::{
 use procprof_store::Order;
 
 use super::query::{expressions, ordinal, unknown_ordinal};
-use super::{Binder, Bound, Output, Place, Planned, Scope, is_same, unsupported};
+use super::{Assignments, Binder, Bound, Output, Place, Planned, Scope, is_same, unsupported};
 use crate::engine::types::SqlType;
 use crate::mysql::{SqlError, SqlErrorKind};
 
@@ -29,7 +29,16 @@ type Replaced = Vec<(Expr, Expr)>;
 impl<'p> Place<'p> {
     /// A place whose names mean the columns of a scope.
     pub(super) fn of(scope: &'p Scope, outer: Option<&'p Place<'p>>) -> Place<'p> {
-        Place { scope, aliases: &[], aliases_first: false, outer, aggregates: false, windows: false, named: &[] }
+        Place {
+            scope,
+            aliases: &[],
+            aliases_first: false,
+            outer,
+            aggregates: false,
+            windows: false,
+            assignments: Assignments::Refused,
+            named: &[],
+        }
     }
 }
 
@@ -39,16 +48,18 @@ impl Binder<'_> {
         select: &Select,
         order: Option<&OrderBy>,
         outer: Option<&Place<'_>>,
+        is_outermost: bool,
     ) -> Result<Planned, SqlError> {
         refuse_others(select)?;
         let names = std::mem::take(&mut self.names);
+        let assignments = if is_outermost { Assignments::Taken } else { Assignments::Refused };
         self.context.want(wanted_order(select, order));
         let relation = self.from(&select.from, outer)?;
         let scope = relation.scope;
         let mut plan = relation.plan;
         let rows = Place::of(&scope, outer);
         let items = {
-            let place = Place { aggregates: true, windows: true, named: &select.named_window, ..rows };
+            let place = Place { aggregates: true, windows: true, assignments, named: &select.named_window, ..rows };
             self.items(&select.projection, &place, &names)?
         };
         if let Some(condition) = &select.selection {
@@ -104,6 +115,9 @@ impl Binder<'_> {
         exprs.extend(having.iter().cloned());
         let aggregates = found(&exprs, |expr| matches!(expr, Expr::AggregateFunction(_)));
         let is_grouped = !groups.is_empty() || !aggregates.is_empty();
+        if is_grouped || is_distinct(select)? {
+            self.refuse_assignments()?;
+        }
         if is_grouped {
             let (grouped, replaced) = self.grouped(plan, &groups, rolls_up, &aggregates, &exprs)?;
             plan = grouped;
@@ -113,6 +127,9 @@ impl Binder<'_> {
         }
         let mut having = having.and_then(|_| exprs.pop());
         let windows = found(&exprs, |expr| matches!(expr, Expr::WindowFunction(_)));
+        if !windows.is_empty() {
+            self.refuse_assignments()?;
+        }
         if let Some(condition) = having.take() {
             if is_grouped || windows.is_empty() {
                 plan = self.built(LogicalPlanBuilder::new(plan).filter(condition))?;

@@ -1,7 +1,7 @@
 //! What the session knows: variables, the user, the time.
 
 use super::expression::from_value;
-use super::{Binder, Bound, unsupported, wrong};
+use super::{Binder, Bound, Place, unsupported, wrong};
 use crate::engine::call::{Call, Kernel};
 use crate::engine::moment::{DAY, SECOND};
 use crate::engine::types::{Coercibility, Collation, SqlType};
@@ -14,10 +14,16 @@ const SYSTEM: SqlType = SqlType::Text { collation: Collation::General, coercibil
 
 impl Binder<'_> {
     /// `@name` or `@@name`.
-    pub(super) fn variable(&self, whole: &str) -> Result<Bound, SqlError> {
+    pub(super) fn variable(&mut self, whole: &str, place: &Place<'_>) -> Result<Bound, SqlError> {
         let value = match whole.strip_prefix("@@") {
             Some(name) => self.session.variables.value(name).ok_or_else(|| variables::unknown(name))?,
-            None => self.session.variables.user(whole.trim_start_matches('@')),
+            None => {
+                let name = whole.trim_start_matches('@');
+                if let Some(assigned) = self.assigned(name, place)? {
+                    return Ok(assigned);
+                }
+                self.session.variables.user(name)?
+            }
         };
         Ok(from_value(&value))
     }
