@@ -18,6 +18,21 @@ const DRIVERS: &[&str] = &[
     "org.mariadb.jdbc:mariadb-java-client:2.7.12",
     "org.mariadb.jdbc:mariadb-java-client:3.5.6",
 ];
+/// Versions of Hibernate ORM, which `hibernate.xml` asks for.
+const HIBERNATE: &[&str] = &["6.6.33.Final", "7.4.15.Final"];
+/// Debian's packages of clients that only it has, of the machine's release. They are unpacked, not installed. What else
+/// they need comes with the programs of `tools`.
+const DEBIAN: &[&str] = &[
+    "odbc-mariadb",
+    "unixodbc",
+    "libodbc2",
+    "libodbccr2",
+    "libodbcinst2",
+    "libltdl7",
+    "libdbi-perl",
+    "libdbd-mariadb-perl",
+    "libdbd-mysql-perl",
+];
 /// The list of the linter and generators for the OpenAPI document.
 const OPENAPI: &str = "crates/procprof-server/tests/openapi";
 
@@ -57,6 +72,8 @@ pub(crate) fn ensure() -> Result<()> {
         }
         Ok(())
     })?;
+    hibernate(&listed.join("hibernate.xml"), &place)?;
+    debian(&place)?;
     let sources = std::fs::read_to_string(listed.join("main.go"))? + &std::fs::read_to_string(listed.join("go.sum"))?;
     once(&place, "go", GO, &sources, || {
         run(Command::new("go").current_dir(&listed).args(["build", "-o"]).arg(place.join("go/client")).arg("."))
@@ -87,6 +104,49 @@ pub(crate) fn ensure_buckets() -> Result<()> {
 pub(crate) fn ensure_long() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
     python(&root.join(SPARK), &root.join("target/spark"))
+}
+
+/// Fetches Hibernate with all that it needs, a folder for each version.
+fn hibernate(project: &Path, place: &Path) -> Result<()> {
+    let version = std::fs::read_to_string(project)? + &HIBERNATE.join("\n");
+    once(place, "hibernate", "Maven Central", &version, || {
+        for version in HIBERNATE {
+            let folder = format!("-DoutputDirectory={}", place.join("hibernate").join(version).display());
+            run(Command::new("mvn").args(["-q", "-B", "dependency:copy-dependencies", &folder]).args([
+                "-f".as_ref(),
+                project.as_os_str(),
+                format!("-Dhibernate={version}").as_ref(),
+            ]))?;
+        }
+        Ok(())
+    })
+}
+
+/// Fetches Debian's packages with lists of its own, which takes no root, and unpacks them.
+fn debian(place: &Path) -> Result<()> {
+    let release = std::fs::read_to_string("/etc/os-release").context("read the release in /etc/os-release")?;
+    once(place, "debian", "Debian's mirror", &(release + &DEBIAN.join("\n")), || {
+        let folder = place.join("debian");
+        let apt = tempfile::tempdir().context("a folder for apt-get")?;
+        for part in ["state/lists/partial", "cache/archives/partial", "packages"] {
+            std::fs::create_dir_all(apt.path().join(part)).with_context(|| format!("create {part} for apt-get"))?;
+        }
+        let packages = apt.path().join("packages");
+        let apt_get = |arguments: &[&str]| {
+            let mut command = Command::new("apt-get");
+            command.current_dir(&packages).args(["-qq", "-o", "APT::Update::Error-Mode=any"]);
+            command.args(["-o", "APT::Sandbox::User=", "-o", "Dir::State::status=/var/lib/dpkg/status"]);
+            command.arg("-o").arg(format!("Dir::State={}", apt.path().join("state").display()));
+            command.arg("-o").arg(format!("Dir::Cache={}", apt.path().join("cache").display()));
+            run(command.args(arguments))
+        };
+        apt_get(&["update"])?;
+        apt_get(&[&["download"], DEBIAN].concat())?;
+        for package in std::fs::read_dir(&packages).context("list what was downloaded")? {
+            run(Command::new("dpkg").arg("-x").arg(package?.path()).arg(&folder))?;
+        }
+        Ok(())
+    })
 }
 
 /// Builds the client in Rust, which is no member of the workspace.

@@ -1,5 +1,7 @@
-//! The clients: each a process that takes a statement a line and prints canonical answers.
+//! The clients: each a process that takes a statement a line and prints canonical answers, or that begins sessions as
+//! clients do by themselves. The table of clients in `docs/sql.md` is made from what the latter report.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -166,16 +168,35 @@ impl Client {
     }
 }
 
-/// A program that begins sessions by several clients and prints a line `ok NAME` for each that could.
+/// The clients of the documents, by language, as the programs of [`SEVERAL`] name them.
+const LISTED: &[(&str, &[&str])] = &[
+    ("command line", &["mariadb"]),
+    ("C", &["libmariadb", "libmysqlclient"]),
+    ("Go", &["go-sql-driver/mysql"]),
+    ("Java", &["MySQL Connector/J", "MariaDB Connector/J", "Hibernate ORM"]),
+    ("Node", &["mysql", "mysql2", "mariadb", "Knex", "TypeORM", "Sequelize"]),
+    ("ODBC", &["MariaDB Connector/ODBC", "unixODBC", "pyodbc"]),
+    ("Perl", &["DBD::MariaDB", "DBD::mysql"]),
+    ("PHP", &["mysqli", "PDO"]),
+    ("Python", &["PyMySQL", "mysql-connector-python", "mysqlclient", "aiomysql", "asyncmy", "SQLAlchemy", "Django"]),
+    ("Rust", &["mysql_async", "sqlx"]),
+];
+
+/// A program that begins sessions by several clients and prints a line for each that could: `ok SESSION` and, after
+/// tabs, the clients of the session, each with its version.
 struct Several {
     command: fn() -> Command,
-    names: &'static [&'static str],
+    /// The language of its clients, and one more of those that they are built on.
+    languages: &'static [&'static str],
+    sessions: &'static [&'static str],
 }
 
 const SEVERAL: &[Several] = &[
+    Several { command: several_of_mariadb, languages: &["command line"], sessions: &["mariadb"] },
     Several {
         command: || python("several.py"),
-        names: &[
+        languages: &["Python", "C"],
+        sessions: &[
             "mysql-connector-python",
             "mysql-connector-python, compressed",
             "mysql-connector-python in C",
@@ -191,35 +212,92 @@ const SEVERAL: &[Several] = &[
     },
     Several {
         command: || script("node", "several.js"),
-        names: &["mysql", "mysql2", "mariadb", "knex", "typeorm", "sequelize"],
+        languages: &["Node"],
+        sessions: &["mysql", "mysql2", "mariadb", "Knex", "TypeORM", "Sequelize"],
     },
-    Several { command: || script("php", "several.php"), names: &["mysqli", "PDO"] },
-    Several { command: || Command::new(fetched("rust/several")), names: &["sqlx", "sqlx pool"] },
+    Several { command: || script("php", "several.php"), languages: &["PHP"], sessions: &["mysqli", "PDO"] },
+    Several { command: several_of_go, languages: &["Go"], sessions: &["go-sql-driver/mysql"] },
+    Several {
+        command: || Command::new(fetched("rust/several")),
+        languages: &["Rust"],
+        sessions: &["sqlx", "sqlx pool", "mysql_async"],
+    },
+    Several { command: odbc, languages: &["ODBC"], sessions: &["pyodbc", "isql"] },
+    Several { command: perl, languages: &["Perl"], sessions: &["DBD::MariaDB", "DBD::mysql"] },
+    Several { command: || hibernate("6.6.33.Final"), languages: &["Java"], sessions: &["Hibernate ORM"] },
+    Several { command: || hibernate("7.4.15.Final"), languages: &["Java"], sessions: &["Hibernate ORM"] },
     Several {
         command: || driver("jdbc:mysql:", "mysql-connector-java-5.1.49"),
-        names: &["jdbc:mysql: mysql-connector-java-5.1.49"],
+        languages: &["Java"],
+        sessions: &["jdbc:mysql: mysql-connector-java-5.1.49"],
     },
     Several {
         command: || driver("jdbc:mysql:", "mysql-connector-j-8.4.0"),
-        names: &["jdbc:mysql: mysql-connector-j-8.4.0"],
+        languages: &["Java"],
+        sessions: &["jdbc:mysql: mysql-connector-j-8.4.0"],
     },
     Several {
         command: || driver("jdbc:mysql:", "mysql-connector-j-9.5.0"),
-        names: &["jdbc:mysql: mysql-connector-j-9.5.0"],
+        languages: &["Java"],
+        sessions: &["jdbc:mysql: mysql-connector-j-9.5.0"],
     },
     Several {
         command: || driver("jdbc:mariadb:", "mariadb-java-client-2.7.12"),
-        names: &["jdbc:mariadb: mariadb-java-client-2.7.12"],
+        languages: &["Java"],
+        sessions: &["jdbc:mariadb: mariadb-java-client-2.7.12"],
     },
     Several {
         command: || driver("jdbc:mariadb:", "mariadb-java-client-3.5.6"),
-        names: &["jdbc:mariadb: mariadb-java-client-3.5.6"],
+        languages: &["Java"],
+        sessions: &["jdbc:mariadb: mariadb-java-client-3.5.6"],
     },
 ];
 
 fn script(interpreter: &str, name: &str) -> Command {
     let mut command = Command::new(interpreter);
     command.arg(source(name)).env("NODE_PATH", fetched("node/node_modules"));
+    command
+}
+
+fn several_of_mariadb() -> Command {
+    let mut command = Command::new("bash");
+    command.arg(source("several.sh"));
+    command
+}
+
+fn several_of_go() -> Command {
+    let mut command = Command::new(fetched("go/client"));
+    command.arg("several");
+    command
+}
+
+/// ODBC with Debian's driver and `isql`.
+fn odbc() -> Command {
+    let libraries = fetched("debian/usr/lib/x86_64-linux-gnu");
+    let mut command = python("odbc.py");
+    command.env("SQL_ODBC", libraries.join("odbc/libmaodbc.so")).env("SQL_ISQL", fetched("debian/usr/bin/isql"));
+    command.env("LD_LIBRARY_PATH", libraries);
+    command
+}
+
+fn perl() -> Command {
+    let mut command = script("perl", "several.pl");
+    command.env("PERL5LIB", fetched("debian/usr/lib/x86_64-linux-gnu/perl5/5.36"));
+    command
+}
+
+/// A version of Hibernate ORM with Connector/J.
+fn hibernate(version: &str) -> Command {
+    let jars = fetched(&format!("hibernate/{version}")).join("*");
+    let path = format!("{}:{}", jars.display(), fetched("java/mysql-connector-j-9.5.0.jar").display());
+    let classes = shared_folder().join(format!("hibernate-{version}"));
+    let mut compiler = Command::new("javac");
+    let output = compiler.args(["-proc:none", "-cp", &path, "-d"]).arg(&classes).arg(source("Hibernate.java")).output();
+    let output = output.expect("this test needs javac");
+    assert!(output.status.success(), "{}", text(&output));
+    let mut command = Command::new("java");
+    let path = format!("{path}:{}", classes.display());
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &path, "Hibernate"]);
     command
 }
 
@@ -230,27 +308,71 @@ fn driver(url: &str, jar: &str) -> Command {
     command
 }
 
-/// Begins a session by each of [`SEVERAL`], all at once; what went wrong.
-pub(crate) fn begin_several(login: &Login) -> String {
+/// Begins a session by each of [`SEVERAL`], all at once; the table of clients with the versions that they report.
+///
+/// # Errors
+/// The sessions that failed, and clients that are in no session or not listed.
+pub(crate) fn begin_several(login: &Login) -> Result<String, String> {
     let children: Vec<_> = SEVERAL
         .iter()
-        .map(|Several { command, names }| {
-            let mut command = command();
+        .map(|several| {
+            let mut command = (several.command)();
             command.env("SQL_HOST", "127.0.0.1").env("SQL_PORT", login.port.to_string());
             command.env("SQL_USER", &login.user).env("SQL_PASSWORD", &login.password);
             let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-            (child.unwrap_or_else(|error| panic!("{command:?}: {error}")), names)
+            (child.unwrap_or_else(|error| panic!("{command:?}: {error}")), several)
         })
         .collect();
     let mut wrong = String::new();
-    for (child, names) in children {
+    let mut versions: BTreeMap<(&'static str, &'static str), Vec<String>> = BTreeMap::new();
+    for (child, several) in children {
         let output = child.wait_with_output().expect("its output");
         let printed = String::from_utf8_lossy(&output.stdout);
-        let missing: Vec<&&str> =
-            names.iter().filter(|name| !printed.lines().any(|line| line == format!("ok {name}"))).collect();
+        let mut missing = several.sessions.to_vec();
+        for line in printed.lines().filter_map(|line| line.strip_prefix("ok ")) {
+            let (session, clients) = line.split_once('\t').unwrap_or((line, ""));
+            missing.retain(|name| *name != session);
+            for client in clients.split('\t') {
+                let (name, version) = client.rsplit_once(' ').unwrap_or((client, ""));
+                match listed(several.languages, name).filter(|_| !version.is_empty()) {
+                    Some(key) => {
+                        let known = versions.entry(key).or_default();
+                        if !known.iter().any(|known| known == version) {
+                            known.push(version.to_owned());
+                        }
+                    }
+                    None => wrong += &format!("{client:?} of {session} is not listed, or has no version\n"),
+                }
+            }
+        }
         if !missing.is_empty() {
             wrong += &format!("{missing:?}:\n{}\n", text(&output));
         }
     }
-    wrong
+    let mut table = String::from("| language | clients |\n|---|---|\n");
+    for (language, names) in LISTED {
+        let cell = |name: &&'static str| match versions.get_mut(&(*language, *name)) {
+            Some(known) => {
+                known.sort_by_key(|version| parts(version));
+                format!("{name} {}", known.join(", "))
+            }
+            None => {
+                wrong += &format!("{name} ({language}) is listed, and no session uses it\n");
+                String::new()
+            }
+        };
+        table += &format!("| {language} | {} |\n", names.iter().map(cell).collect::<Vec<_>>().join("; "));
+    }
+    if wrong.is_empty() { Ok(table) } else { Err(wrong) }
+}
+
+/// A client of one of these languages as it is listed.
+fn listed(languages: &[&str], name: &str) -> Option<(&'static str, &'static str)> {
+    let of_them = LISTED.iter().filter(|(language, _)| languages.contains(language));
+    of_them.flat_map(|(language, names)| names.iter().map(|own| (*language, *own))).find(|(_, own)| *own == name)
+}
+
+/// The numbers of a version.
+fn parts(version: &str) -> Vec<u64> {
+    version.split('.').filter_map(|part| part.parse().ok()).collect()
 }

@@ -7,6 +7,8 @@ mod raw;
 mod server;
 mod soak;
 
+use std::path::Path;
+
 use clients::{CLIENTS, Client, Login};
 use server::{Authentication, Sql};
 
@@ -147,10 +149,20 @@ fn every_client_comes_in_as_the_generated_operator() {
 }
 
 #[test]
-fn other_clients_and_what_is_built_on_them_begin_and_read() {
+fn all_clients_of_the_documents_begin_and_read() {
     let server = Sql::start(Authentication::Open);
-    let wrong = clients::begin_several(&server.login("anyone", "", false, None));
-    assert!(wrong.is_empty(), "{wrong}");
+    let table = clients::begin_several(&server.login("anyone", "", false, None));
+    let table = table.unwrap_or_else(|wrong| panic!("{wrong}"));
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
+    let found = std::fs::read_to_string(&page).expect("the page");
+    let start = found.find("| language | clients |").expect("a table of clients in docs/sql.md");
+    let length = found[start..].find("\n\n").expect("the table's end") + 1;
+    let expected = [&found[..start], &table, &found[start + length..]].concat();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&page, &expected).expect("write the page");
+        return;
+    }
+    assert!(found == expected, "docs/sql.md has other clients; UPDATE_EXPECT=1 writes it anew:\n{table}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-// A JDBC driver, named by its URL's first words: it begins sessions as it does by itself, reads, and prints `ok URL`, or why not.
+// A JDBC driver, named by its URL's first words: it begins sessions as it does by itself, reads, and prints
+// `ok URL`, a tab and its version, or why not.
 
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
@@ -24,6 +25,8 @@ public class Several {
         }
         return values;
     }
+
+    private static String version;
 
     private static void session(String url, Properties properties) throws Exception {
         try (Connection connection = DriverManager.getConnection(url, properties)) {
@@ -57,6 +60,7 @@ public class Several {
             connection.setAutoCommit(true);
             same(connection.isValid(30), true);
             DatabaseMetaData metadata = connection.getMetaData();
+            version = metadata.getDriverVersion().replaceFirst("^\\D*([\\d.]+).*$", "$1");
             same(column(metadata.getCatalogs(), "TABLE_CAT").contains("procprof"), true);
             same(column(metadata.getTables("procprof", null, "n%", new String[] {"TABLE"}), "TABLE_NAME"), List.of("nodes"));
             same(column(metadata.getColumns("procprof", null, "nodes", "%"), "COLUMN_NAME").subList(0, 2), List.of("id", "name"));
@@ -84,6 +88,7 @@ public class Several {
                 return;
             }
         }
-        System.out.println("ok " + name);
+        String vendor = arguments[0].equals("jdbc:mariadb:") ? "MariaDB" : "MySQL";
+        System.out.println("ok " + name + "\t" + vendor + " Connector/J " + version);
     }
 }

@@ -1,4 +1,5 @@
-// The Go driver as the tests drive it: statements in, canonical rows out.
+// The Go driver as the tests drive it: statements in, canonical rows out. With the argument `several` it begins sessions as
+// it does by itself, reads, and prints `ok go-sql-driver/mysql`, a tab and its version, or why not.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"log"
 	"net"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -72,7 +74,62 @@ func answer(connection *sql.Conn, line string) error {
 	return print(rows)
 }
 
+func session(compress bool) error {
+	config := mysql.NewConfig()
+	config.User, config.Passwd, config.DBName = os.Getenv("SQL_USER"), os.Getenv("SQL_PASSWORD"), "procprof"
+	config.Net, config.Addr = "tcp", net.JoinHostPort(os.Getenv("SQL_HOST"), os.Getenv("SQL_PORT"))
+	if err := config.Apply(mysql.EnableCompression(compress)); err != nil {
+		return err
+	}
+	database, err := sql.Open("mysql", config.FormatDSN())
+	if err != nil {
+		return err
+	}
+	defer database.Close()
+	transaction, err := database.BeginTx(context.Background(), &sql.TxOptions{Isolation: sql.LevelReadCommitted, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	var role, long string
+	query := "SELECT role, REPEAT('größe', 100000) FROM nodes WHERE id = ? AND name <> ?"
+	if err := transaction.QueryRow(query, 10001, "it's\\").Scan(&role, &long); err != nil {
+		return err
+	}
+	if role != "BE" || len([]rune(long)) != 500000 {
+		return fmt.Errorf("%s and %d characters", role, len([]rune(long)))
+	}
+	if err := transaction.Commit(); err != nil {
+		return err
+	}
+	_, err = database.Query("SELECT absent FROM nodes")
+	var failure *mysql.MySQLError
+	if !errors.As(err, &failure) || failure.Number != 1054 {
+		return fmt.Errorf("%v instead of error 1054", err)
+	}
+	return database.Ping()
+}
+
+func several() {
+	const path = "github.com/go-sql-driver/mysql"
+	for _, compress := range []bool{false, true} {
+		if err := session(compress); err != nil {
+			fmt.Println("failed go-sql-driver/mysql", err)
+			return
+		}
+	}
+	build, ok := debug.ReadBuildInfo()
+	for _, module := range build.Deps {
+		if ok && module.Path == path {
+			fmt.Printf("ok go-sql-driver/mysql\tgo-sql-driver/mysql %s\n", strings.TrimPrefix(module.Version, "v"))
+		}
+	}
+}
+
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "several" {
+		several()
+		return
+	}
 	config := mysql.NewConfig()
 	config.User, config.Passwd = os.Getenv("SQL_USER"), os.Getenv("SQL_PASSWORD")
 	config.Net, config.Addr = "tcp", net.JoinHostPort(os.Getenv("SQL_HOST"), os.Getenv("SQL_PORT"))

@@ -1,5 +1,7 @@
-// Node's clients and what is built on them: each begins a session as it does by itself, reads, and prints `ok NAME`, or why not.
+// clients and what is built on them: each begins a session as it does by itself, reads, and prints `ok SESSION`
+// and, after a tab, the client with its version, or why not.
 const assert = require('assert');
+const fs = require('fs');
 
 const { SQL_HOST: host, SQL_PORT, SQL_USER: user, SQL_PASSWORD: password } = process.env;
 const port = Number(SQL_PORT);
@@ -89,11 +91,17 @@ async function sequelize() {
   await sequelize.close();
 }
 
+function version(name) {
+  return JSON.parse(fs.readFileSync(`${process.env.NODE_PATH}/${name}/package.json`)).version;
+}
+
+const SESSIONS = { mysql, mysql2, mariadb, Knex: knex, TypeORM: typeorm, Sequelize: sequelize };
+
 async function main() {
-  for (const [name, run] of Object.entries({ mysql, mysql2, mariadb, knex, typeorm, sequelize })) {
+  for (const [name, run] of Object.entries(SESSIONS)) {
     try {
       await run();
-      console.log(`ok ${name}`);
+      console.log(`ok ${name}\t${name} ${version(name.toLowerCase())}`);
     } catch (error) {
       console.log(`failed ${name} ${error.stack} ${error.sql ?? ''}`);
     }

@@ -1,5 +1,6 @@
 <?php
-// PHP's mysqlnd, by mysqli and PDO: each begins a session, reads, and prints `ok NAME`, or why not.
+// PHP's mysqlnd, by mysqli and PDO: each begins a session, reads, and prints `ok SESSION`, a tab and
+// its version, or why not.
 [$host, $port, $user, $password] = [getenv('SQL_HOST'), (int) getenv('SQL_PORT'), getenv('SQL_USER'), getenv('SQL_PASSWORD')];
 const QUERY = 'SELECT id, role FROM nodes WHERE id = ? AND name <> ?';
 mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT);
@@ -46,7 +47,9 @@ $sessions = [
 foreach ($sessions as $name => $run) {
     try {
         $run();
-        echo "ok $name\n";
+        // The release's: its fixes change the last part.
+        $version = preg_replace('/^(\d+\.\d+).*/', '$1', phpversion($name === 'PDO' ? 'pdo_mysql' : $name));
+        echo "ok $name\t$name $version\n";
     } catch (Throwable $error) {
         echo "failed $name $error\n";
     }

@@ -1,6 +1,8 @@
-"""Python's clients and what is built on them: each begins a session as it does by itself, reads, and prints `ok NAME`, or why not."""
+"""Python's clients and what is built on them: each begins a session as it does by itself, reads, and prints `ok SESSION`
+and, after tabs, the clients that it used with their versions, or why not."""
 
 import asyncio
+import importlib.metadata
 import os
 import traceback
 
@@ -153,23 +155,41 @@ def django_session():
     connection.close()
 
 
+def version(package):
+    return f"{package} {importlib.metadata.version(package)}"
+
+
+def libmariadb():
+    import MySQLdb
+
+    # The release's: its fixes change the last part.
+    return "libmariadb " + ".".join(MySQLdb.get_client_info().split(".")[:2])
+
+
+def libmysqlclient():
+    import _mysql_connector
+
+    return f"libmysqlclient {_mysql_connector.MySQL().get_client_info()}"
+
+
+CONNECTOR, SQLALCHEMY = "mysql-connector-python", "SQLAlchemy"
 SESSIONS = {
-    "mysql-connector-python": lambda: connector(use_pure=True),
-    "mysql-connector-python, compressed": lambda: connector(use_pure=True, compress=True),
-    "mysql-connector-python in C": lambda: connector(use_pure=False),
-    "PyMySQL": pymysql_session,
-    "mysqlclient": mysqlclient,
-    "aiomysql": aiomysql_session,
-    "asyncmy": asyncmy_session,
-    "SQLAlchemy with PyMySQL": lambda: sqlalchemy("pymysql"),
-    "SQLAlchemy with mysql-connector-python": lambda: sqlalchemy("mysqlconnector"),
-    "SQLAlchemy with mysqlclient": lambda: sqlalchemy("mysqldb"),
-    "Django": django_session,
+    "mysql-connector-python": (lambda: connector(use_pure=True), lambda: [version(CONNECTOR)]),
+    "mysql-connector-python, compressed": (lambda: connector(use_pure=True, compress=True), lambda: [version(CONNECTOR)]),
+    "mysql-connector-python in C": (lambda: connector(use_pure=False), lambda: [version(CONNECTOR), libmysqlclient()]),
+    "PyMySQL": (pymysql_session, lambda: [version("PyMySQL")]),
+    "mysqlclient": (mysqlclient, lambda: [version("mysqlclient"), libmariadb()]),
+    "aiomysql": (aiomysql_session, lambda: [version("aiomysql")]),
+    "asyncmy": (asyncmy_session, lambda: [version("asyncmy")]),
+    "SQLAlchemy with PyMySQL": (lambda: sqlalchemy("pymysql"), lambda: [version(SQLALCHEMY)]),
+    "SQLAlchemy with mysql-connector-python": (lambda: sqlalchemy("mysqlconnector"), lambda: [version(SQLALCHEMY)]),
+    "SQLAlchemy with mysqlclient": (lambda: sqlalchemy("mysqldb"), lambda: [version(SQLALCHEMY)]),
+    "Django": (django_session, lambda: [version("Django")]),
 }
 
-for name, run in SESSIONS.items():
+for name, (run, versions) in SESSIONS.items():
     try:
         run()
-        print("ok", name, flush=True)
+        print("ok " + "\t".join([name, *versions()]), flush=True)
     except Exception:
         print("failed", name, traceback.format_exc(), flush=True)

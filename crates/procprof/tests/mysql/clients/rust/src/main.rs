@@ -1,7 +1,10 @@
-//! Rust's sqlx: begins a session as it does by itself, alone and from a pool, reads, and prints `ok NAME`, or why not.
+//! Rust's sqlx, alone and from a pool, and mysql_async: each begins a session as it does by itself, reads, and prints
+//! `ok SESSION`, a tab and its version, or why not.
 
 use std::env::var;
 
+use mysql_async::prelude::Queryable;
+use mysql_async::{OptsBuilder, TxOpts};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlPoolOptions};
 use sqlx::{Connection, Executor, Row};
 
@@ -49,11 +52,46 @@ async fn pool() -> Outcome {
     Ok(())
 }
 
+async fn mysql_async() -> Outcome {
+    for compression in [None, Some(mysql_async::Compression::fast())] {
+        let options = OptsBuilder::default().ip_or_hostname(var("SQL_HOST")?).tcp_port(var("SQL_PORT")?.parse()?);
+        let options = options.user(Some(var("SQL_USER")?)).pass(Some(var("SQL_PASSWORD")?)).db_name(Some("procprof"));
+        let pool = mysql_async::Pool::new(options.compression(compression));
+        for _ in 0..2 {
+            let mut connection = pool.get_conn().await?;
+            let rows: Vec<(i64, String)> = connection.exec(QUERY, (10001, "it's\\")).await?;
+            assert_eq!(rows, [(10001, "BE".to_owned())]);
+            let long: Option<String> = connection.query_first("SELECT REPEAT('größe', 100000)").await?;
+            assert_eq!(long.map(|long| long.chars().count()), Some(500_000));
+            let refused = connection.query_drop("SELECT absent FROM profiles").await.unwrap_err();
+            assert!(matches!(&refused, mysql_async::Error::Server(error) if error.code == 1054), "{refused}");
+            let mut transaction = connection.start_transaction(TxOpts::default().with_readonly(true).clone()).await?;
+            let database: Option<String> = transaction.query_first("SELECT DATABASE()").await?;
+            assert_eq!(database.as_deref(), Some("procprof"));
+            transaction.rollback().await?;
+            connection.ping().await?;
+        }
+        pool.disconnect().await?;
+    }
+    Ok(())
+}
+
+/// The version of a package that this program is linked with.
+fn version(package: &str) -> &'static str {
+    let (_, entry) = include_str!("../Cargo.lock").split_once(&format!("name = \"{package}\"\n")).expect("a package");
+    entry.split('"').nth(1).expect("a version")
+}
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    for (name, outcome) in [("sqlx", runtime.block_on(connection())), ("sqlx pool", runtime.block_on(pool()))] {
+    let sessions = [
+        ("sqlx", "sqlx", runtime.block_on(connection())),
+        ("sqlx pool", "sqlx", runtime.block_on(pool())),
+        ("mysql_async", "mysql_async", runtime.block_on(mysql_async())),
+    ];
+    for (name, package, outcome) in sessions {
         match outcome {
-            Ok(()) => println!("ok {name}"),
+            Ok(()) => println!("ok {name}\t{package} {}", version(package)),
             Err(error) => println!("failed {name} {error}"),
         }
     }
