@@ -3,6 +3,8 @@
 use std::process::Stdio;
 
 use mysql_async::prelude::Queryable;
+use procprof_profile::format::pprof::encode_gzip;
+use procprof_profile::{Nanos, ProfileBuilder};
 use procprof_server::{Config, Server, ServerOptions, SqlAddress, SqlLogin};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
@@ -110,6 +112,15 @@ async fn profiles_nodes_and_errors_are_tables() {
         ("WITH recent AS (SELECT * FROM profiles) SELECT COUNT(*) AS n FROM recent", "n\n2"),
     ];
     check(&server, &cases).await;
+    let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+    let frames = ["nanosleep", "poll_loop", "main"].map(|name| builder.frame(name));
+    builder.sample(&frames, &[9], &[]);
+    builder.time(Nanos(1_700_000_120_000_000_000), Nanos(1_000_000_000));
+    server.push("cpu", encode_gzip(&builder.finish().unwrap()).unwrap()).await;
+    let tops = rows(&server, "SELECT top_function, top_leaf FROM profiles ORDER BY completed_ns").await;
+    assert_eq!(tops, "top_function\ttop_leaf\nhot_70\tNULL\nhot_70\tNULL\npoll_loop\tnanosleep");
+    let filtered = "SELECT COUNT(*) AS n FROM profiles WHERE top_leaf = 'nanosleep' AND facts IS NOT NULL";
+    assert_eq!(rows(&server, filtered).await, "n\n1");
     server.stop().await;
 }
 

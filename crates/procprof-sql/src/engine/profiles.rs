@@ -52,7 +52,7 @@ pub(super) enum Shown {
 }
 
 /// The columns in the order of the table: name, what of the catalog it shows, and how.
-pub(super) const COLUMNS: [(&str, Column, Shown); 22] = [
+pub(super) const COLUMNS: [(&str, Column, Shown); 23] = [
     ("id", Column::Id, Shown::Uuid),
     ("node", Column::Node, Shown::AsIs),
     ("type", Column::Type, Shown::AsIs),
@@ -75,6 +75,7 @@ pub(super) const COLUMNS: [(&str, Column, Shown); 22] = [
     ("lost", Column::Lost, Shown::Known),
     ("pinned", Column::Pinned, Shown::AsIs),
     ("facts", Column::Facts, Shown::AsIs),
+    ("top_leaf", Column::TopLeaf, Shown::AsIs),
 ];
 
 /// The table in one statement.

@@ -163,6 +163,11 @@ const TABLES: &[Table] = &[
             column("lost", Integer, "samples that the source lost; NULL if unknown"),
             column("pinned", Integer, "1: kept by retention"),
             column("facts", LongCode, "JSON: what else is known of it"),
+            column(
+                "top_leaf",
+                LongCode,
+                "the function of the runtime at the leaf that takes most of top_function; NULL if it takes more itself",
+            ),
         ],
         comment: "stored profiles",
         source: Source::Stored,

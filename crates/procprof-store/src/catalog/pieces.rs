@@ -185,7 +185,7 @@ impl PieceWalk {
         query: &RowQuery,
     ) -> rusqlite::Result<Option<PieceWalk>> {
         let filter = &query.filter;
-        let is_kept = |column: &Column| *column != Column::Facts;
+        let is_kept = |column: &Column| !column.is_detail();
         if query.order != Order::Any
             || !filter.ids.is_empty()
             || filter.text.is_some()

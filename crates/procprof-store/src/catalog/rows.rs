@@ -143,7 +143,8 @@ fn walked(
         for (at, values) in batch.columns.iter_mut().enumerate() {
             match query.columns[at] {
                 Column::Pinned => push_pinned(values, row::id(row, keys + at)?, pins),
-                Column::Facts => push_facts(values, row.get_ref(keys + at)?.as_str_or_null()?),
+                Column::Facts => push_detail(values, row.get_ref(keys + at)?.as_str_or_null()?, Facts::meta_object),
+                Column::TopLeaf => push_detail(values, row.get_ref(keys + at)?.as_str_or_null()?, Facts::top_leaf),
                 _ => push(values, row, keys + at)?,
             }
         }
@@ -159,7 +160,7 @@ fn statement(query: &RowQuery, walk: Walk, after: Option<Key>) -> Condition {
     walk.go_on(&mut condition, after);
     let columns: Vec<&str> =
         walk.keys().iter().copied().chain(query.columns.iter().map(|column| name(*column))).collect();
-    let needs_details = filter.text.is_some() || query.columns.contains(&Column::Facts);
+    let needs_details = filter.text.is_some() || query.columns.iter().any(|column| column.is_detail());
     let from = if needs_details { ENTRIES } else { "profiles" };
     let columns = columns.join(", ");
     condition.sql = format!("SELECT {columns} FROM {from} WHERE {} ORDER BY {} LIMIT ?", condition.sql, walk.order());
@@ -226,8 +227,10 @@ impl Walk {
 
 /// Whether a column is in the index by time.
 fn is_in_index(column: Column) -> bool {
-    use Column::{Engine, Facts, File, Functions, Instance, Lost, Samples, Threads, TopFunction, Totals};
-    !matches!(column, File | Samples | Totals | TopFunction | Instance | Threads | Functions | Engine | Lost | Facts)
+    use Column::{Engine, File, Functions, Instance, Lost, Samples, Threads, TopFunction, Totals};
+    let is_beside =
+        matches!(column, File | Samples | Totals | TopFunction | Instance | Threads | Functions | Engine | Lost);
+    !is_beside && !column.is_detail()
 }
 
 pub(super) fn name(column: Column) -> &'static str {
@@ -254,7 +257,7 @@ pub(super) fn name(column: Column) -> &'static str {
         Column::Lost => "lost",
         // It is known by its id.
         Column::Pinned => "id",
-        Column::Facts => "facts",
+        Column::Facts | Column::TopLeaf => "facts",
     }
 }
 
@@ -264,10 +267,10 @@ fn push_pinned(values: &mut Values, id: ProfileId, pins: &BTreeSet<ProfileId>) {
     }
 }
 
-/// Facts that cannot be read are missing, as are those of a row without details.
-fn push_facts(values: &mut Values, json: Option<&str>) {
+/// What cannot be read of facts is missing, as it is of a row without details.
+fn push_detail(values: &mut Values, json: Option<&str>, read: fn(&str) -> Option<String>) {
     if let Values::Texts(texts) = values {
-        texts.push(json.and_then(Facts::meta_object).as_deref());
+        texts.push(json.and_then(read).as_deref());
     }
 }
 

@@ -54,11 +54,13 @@ pub enum Column {
     Pinned,
     /// Its facts, as a JSON object of texts.
     Facts,
+    /// The runtime's function at the leaf that takes most of [`Column::TopFunction`]; may be missing.
+    TopLeaf,
 }
 
 impl Column {
     /// All columns.
-    pub const ALL: [Column; 22] = [
+    pub const ALL: [Column; 23] = [
         Column::Id,
         Column::Node,
         Column::Type,
@@ -81,7 +83,13 @@ impl Column {
         Column::Lost,
         Column::Pinned,
         Column::Facts,
+        Column::TopLeaf,
     ];
+
+    /// Whether it is read from the details of a profile, one by one, and not kept in memory.
+    pub(crate) fn is_detail(self) -> bool {
+        matches!(self, Column::Facts | Column::TopLeaf)
+    }
 }
 
 /// The order of rows.
@@ -145,7 +153,8 @@ impl Values {
             | Column::Totals
             | Column::TopFunction
             | Column::Engine
-            | Column::Facts => Values::Texts(Texts::default()),
+            | Column::Facts
+            | Column::TopLeaf => Values::Texts(Texts::default()),
         }
     }
 

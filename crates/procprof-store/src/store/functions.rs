@@ -12,13 +12,15 @@ impl Store {
     /// profiles are not among them.
     ///
     /// # Errors
-    /// [`Error::Argument`] when the filter has too many values, or for the columns [`Column::Pinned`] and
-    /// [`Column::Facts`].
+    /// [`Error::Argument`] when the filter has too many values, or for the columns [`Column::Pinned`],
+    /// [`Column::Facts`] and [`Column::TopLeaf`].
     pub fn function_rows(&self, query: &FunctionQuery) -> Result<FunctionRows> {
-        let is_elsewhere =
-            |column: &FunctionColumn| matches!(column, FunctionColumn::Profile(Column::Pinned | Column::Facts));
+        let is_elsewhere = |column: &FunctionColumn| match column {
+            FunctionColumn::Profile(column) => *column == Column::Pinned || column.is_detail(),
+            _ => false,
+        };
         if query.columns.iter().any(is_elsewhere) {
-            let (what, text) = ("column", "pinned or facts".to_owned());
+            let (what, text) = ("column", "pinned, facts or top_leaf".to_owned());
             return Err(Error::Argument { what, text, why: "is not among those of functions" });
         }
         self.healing(|| self.catalog.function_rows(query.clone()))

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::comments;
 use super::file_name::FileName;
-use crate::{Error, Format, Result, Summary};
+use crate::{Error, Format, Result, Summary, TopFunction};
 
 /// The facts of one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,17 @@ struct Json {
 #[derive(Deserialize)]
 struct Comments {
     meta: Vec<String>,
+}
+
+/// Another part of [`Json`].
+#[derive(Deserialize)]
+struct TopFunctions {
+    summary: SummaryTop,
+}
+
+#[derive(Deserialize)]
+struct SummaryTop {
+    top: Vec<TopFunction>,
 }
 
 impl Facts {
@@ -63,6 +74,12 @@ impl Facts {
         let comments = serde_json::from_str::<Comments>(json).ok()?.meta;
         let facts = comments.iter().filter_map(|comment| comment.split_once(':')?.1.split_once('='));
         serde_json::to_string(&facts.collect::<BTreeMap<_, _>>()).ok()
+    }
+
+    /// The leaf of the first top function in what [`Facts::to_json`] wrote. `None` if it has none, or it cannot be read.
+    pub(crate) fn top_leaf(json: &str) -> Option<String> {
+        let top = serde_json::from_str::<TopFunctions>(json).ok()?.summary.top;
+        top.into_iter().next().map(|function| function.leaf).filter(|leaf| !leaf.is_empty())
     }
 
     /// The facts of a pprof file without any in its header: its comments and its own times.
