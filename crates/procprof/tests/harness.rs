@@ -212,6 +212,18 @@ pub(crate) fn peer(name: &str) -> PathBuf {
     path
 }
 
+/// Removes what a JVM that is killed leaves in `/tmp`: the socket that it was attached by, and the repository of its
+/// Flight Recorder, such as `2026_11_28_16_20_03_4242`.
+pub(crate) fn remove_remains_of_jvm(pid: u32) {
+    let _ = std::fs::remove_file(format!("/tmp/.java_pid{pid}"));
+    for entry in std::fs::read_dir("/tmp").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("20") && name.ends_with(&format!("_{pid}")) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Standard output and error as one text.
 pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use crate::collect::replay::repository;
-use crate::harness::{PATIENCE, Server, folder, go_tool_pprof, procprof, shared_folder};
+use crate::harness::{PATIENCE, Server, folder, go_tool_pprof, procprof, remove_remains_of_jvm, shared_folder};
 
 /// A JVM that works; killed when dropped.
 pub(crate) struct Java(pub(crate) Child);
@@ -55,8 +55,7 @@ impl Drop for Java {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-        // A JVM that is killed leaves the socket that it was attached by.
-        let _ = std::fs::remove_file(format!("/tmp/.java_pid{}", self.0.id()));
+        remove_remains_of_jvm(self.0.id());
     }
 }
 

@@ -18,7 +18,7 @@ use procprof_profile::format::{self, Limits};
 use procprof_profile::{LabelValue, Profile, Sample};
 use tempfile::TempDir;
 
-use crate::harness::{PATIENCE, children, curl, folder, procprof, shared_folder, signal, text};
+use crate::harness::{PATIENCE, children, curl, folder, procprof, remove_remains_of_jvm, shared_folder, signal, text};
 
 const HZ: &str = "997";
 /// Nobody's user and group id.
@@ -85,8 +85,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-        // A JVM that is killed leaves the socket that it was attached by.
-        let _ = std::fs::remove_file(format!("/tmp/.java_pid{}", self.0.id()));
+        remove_remains_of_jvm(self.0.id());
     }
 }
 

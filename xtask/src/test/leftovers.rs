@@ -123,7 +123,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 fn shared() -> BTreeSet<PathBuf> {
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        OURS.iter().any(|start| name.starts_with(start))
+        OURS.iter().any(|start| name.starts_with(start)) || is_recorders(&name)
     };
     let files = SHARED.iter().flat_map(|folder| entries(Path::new(folder)));
     let groups = entries(Path::new(GROUPS)).into_iter().flat_map(|group| {
@@ -132,6 +132,13 @@ fn shared() -> BTreeSet<PathBuf> {
         all
     });
     files.chain(groups).filter(is_ours).collect()
+}
+
+/// Whether a folder of that name is the repository of a JVM's Flight Recorder: `2026_11_28_16_20_03_4242`.
+fn is_recorders(name: &str) -> bool {
+    let mut parts = name.split('_');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.clone().count() == 7 && parts.all(is_number)
 }
 
 /// Processes in whose environment a text stands, with their command lines.
@@ -171,5 +178,13 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(places.left_by_suites(), ["temporary file of a suite: left"]);
+    }
+
+    #[test]
+    fn repositories_of_jvms_are_ours() {
+        assert!(is_recorders("2026_11_28_16_20_03_4242"));
+        for other in ["2026_11_28_16_20_03", "2026_11_28_16_20_03_", "a_11_28_16_20_03_4242", "_"] {
+            assert!(!is_recorders(other), "{other}");
+        }
     }
 }

@@ -135,7 +135,10 @@ impl Java {
             if name.starts_with("hsperfdata_") {
                 let _ = std::fs::remove_file(entry.path().join(self.pid.to_string()));
             }
-            if name.starts_with("procprof-") && name.split('-').nth(2) == Some(&self.pid.to_string()) {
+            // Of its Flight Recorder, such as `2026_11_28_16_20_03_4242`.
+            let is_repository = name.starts_with("20") && name.ends_with(&format!("_{}", self.pid));
+            let is_ours = name.starts_with("procprof-") && name.split('-').nth(2) == Some(&self.pid.to_string());
+            if is_repository || is_ours {
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }
