@@ -90,7 +90,7 @@ impl Resolver<'_, '_> {
         for address in freed {
             self.recording.blocks.remove(&address);
         }
-        let (mut mallocs, mut firsts) = (HashMap::default(), HashMap::default());
+        let (mut mallocs, mut noted) = (HashMap::default(), HashMap::default());
         for (event, sums) in self.schema.events.iter().zip(by_event) {
             // By number, so that the same file gives the same profile.
             let mut sums: Vec<(counts::Key, [u64; 2])> = sums.into_iter().collect();
@@ -106,8 +106,8 @@ impl Resolver<'_, '_> {
                 let place = self.sample(measure, key, (top, wait), [count, value])?;
                 match event.kind {
                     Kind::Malloc => drop(mallocs.insert(key, place)),
-                    Kind::AllocationSample if allocations.as_ref().is_some_and(|all| all.begins(key)) => {
-                        firsts.insert(key, place);
+                    Kind::AllocationSample if allocations.as_ref().is_some_and(|all| all.has_noted(key)) => {
+                        noted.insert(key, place);
                     }
                     _ => {}
                 }
@@ -117,7 +117,10 @@ impl Resolver<'_, '_> {
             blocks.into_iter().filter_map(|(address, block)| Some((address, (*mallocs.get(&block.key)?, block.size))));
         self.recording.blocks.extend(kept);
         if let (Some(history), Some(allocations)) = (&mut self.recording.history, allocations) {
-            history.add(allocations, &firsts, allocated);
+            let (threads, all) = (&self.threads, &self.recording.threads.all);
+            // It has no number of the kernel.
+            let is_virtual = |number| threads.get(&number).is_some_and(|place| all[*place as usize].tid == 0);
+            history.add(allocations, &noted, allocated, is_virtual);
         }
         Ok(())
     }

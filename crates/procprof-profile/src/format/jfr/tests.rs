@@ -418,12 +418,26 @@ fn what_was_allocated_before_a_baseline_is_left_out() {
 fn threads_that_continue_begin_or_end_count_what_they_allocate() {
     /// A name, the events of each chunk, and the bytes that are counted.
     type Case<'a> = (&'a str, &'a [&'a [Vec<u8>]], i64);
-    let cases: [Case<'_>; 6] = [
+    let cases: [Case<'_>; 9] = [
         ("sampled before, in a recording of ours", &[&[allocation(30, 1, 1, 70), allocated(31, 1, 9900)]], 70),
         ("not sampled before", &[&[allocation(30, 1, 1, 9900), allocated(31, 1, 9900)]], 900),
         ("sampled by others, 5000 bytes ago", &[&[allocation(30, 1, 1, 5000), allocated(31, 1, 9900)]], 900),
         ("started since", &[&[allocation(30, 3, 1, 7000), allocated(31, 3, 7000), allocated(31, 1, 9900)]], 7000),
         ("ended", &[&[allocated(20, 1, 9100), allocation(30, 1, 1, 9200)]], 200),
+        ("virtual, carried by one with a history", &[&[allocation(30, 3, 1, 9100), allocated(31, 1, 9400)]], 400),
+        ("virtual, carried by one that was sampled before", &[&[allocation(30, 3, 1, 70), allocated(31, 1, 9900)]], 70),
+        (
+            "virtual, on two that carry it, one of which is sampled",
+            &[&[
+                allocation(28, 1, 1, 9300),
+                allocation(29, 3, 1, 40),
+                allocation(30, 3, 2, 500),
+                allocated(31, 1, 9400),
+                allocated(31, 2, 540),
+            ]],
+            // 400 of thread 1, whose samples count them all, and 40 of thread 2.
+            440,
+        ),
         (
             "over two chunks",
             &[
