@@ -30,11 +30,15 @@ mod symbols;
 mod user;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
 
 use crate::cli::{Cli, Command, ConfigCommand, StoreCommand, UserCommand};
+
+/// How long a command waits at its end for JVMs to stop recordings.
+const DISCARD_PATIENCE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     allocator::large_pages(false);
@@ -44,7 +48,12 @@ fn main() -> ExitCode {
     }
     let cli = Cli::try_parse_from(report::as_declared(std::env::args_os()))
         .unwrap_or_else(|error| report::suggesting(error).exit());
-    match run(cli.command) {
+    let ended = run(cli.command);
+    // Nothing is left in JVMs that were recorded.
+    if !procprof_collect::jvm::wait_for_discards(DISCARD_PATIENCE) {
+        eprintln!("procprof: a JVM does not answer; its recording ends by itself");
+    }
+    match ended {
         Ok(code) => code,
         Err(error) => {
             eprintln!("procprof: {error:#}");

@@ -30,4 +30,4 @@ pub use error::JvmError;
 pub use find::{FoundJvm, JvmTarget, running_jvms};
 pub use flight::{FlightRecorder, RunningRecording};
 pub use settings::{Events, FlightSettings, file as settings_file};
-pub use source::{JvmOptions, JvmSource, SingleRecording};
+pub use source::{JvmOptions, JvmSource, SingleRecording, wait_for_discards};

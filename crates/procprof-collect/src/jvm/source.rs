@@ -1,6 +1,6 @@
 //! A JVM as a source of recordings.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -172,14 +172,46 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         if let Some(mut recorder) = self.recorder.take() {
-            let shared = Arc::clone(&self.shared);
+            let (shared, discard) = (Arc::clone(&self.shared), Discard::begin());
             // Without a thread the recording ends by itself.
             let _ = std::thread::Builder::new().name("jvm-discard".to_owned()).spawn(move || {
                 recorder.discard();
                 *shared.idle() = Some(recorder);
+                // If nobody else has it, this removes the folder in the JVM's `/tmp`.
+                drop(shared);
+                drop(discard);
             });
         }
     }
+}
+
+/// Recordings that are stopped in the background.
+static DISCARDS: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// One of them.
+struct Discard;
+
+impl Discard {
+    fn begin() -> Discard {
+        *DISCARDS.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Discard
+    }
+}
+
+impl Drop for Discard {
+    fn drop(&mut self) {
+        *DISCARDS.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        DISCARDS.1.notify_all();
+    }
+}
+
+/// Waits until recordings that were dropped are stopped in their JVMs, which happens in the background. A program that
+/// ends before leaves them: such a recording ends by itself, and its folder stays until the JVM is recorded again.
+/// Returns whether all were stopped in that time.
+pub fn wait_for_discards(patience: Duration) -> bool {
+    let discards = DISCARDS.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = DISCARDS.1.wait_timeout_while(discards, patience, |count| *count > 0);
+    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
 }
 
 fn nanos(length: Duration) -> i64 {

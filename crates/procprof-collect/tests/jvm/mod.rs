@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use procprof_collect::jvm::{
     AsyncProfiler, Events, FlightRecorder, FlightSettings, Jvm, JvmEngine, JvmError, JvmOptions, JvmSource, JvmTarget,
-    running_jvms,
+    running_jvms, wait_for_discards,
 };
 use procprof_collect::{RecordingData, Request, Source, Watch};
 use procprof_process::Pid;
@@ -285,13 +285,12 @@ async fn recordings_of_a_session_follow_each_other_without_gap_or_overlap() {
         let gap = next_started.0 - (started.0 + length.0);
         assert!(gap >= 0, "{all:?}");
     }
-    drop(session);
+    drop((session, source));
     // What was begun for the next cut is ended in the background.
-    let (start, jvm) = (Instant::now(), java.jvm());
-    while !jvm.command("JFR.check", PATIENCE).unwrap().contains("No available recordings") {
-        assert!(start.elapsed() < PATIENCE, "it is not ended");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    assert!(wait_for_discards(PATIENCE), "it is not ended");
+    let check = java.jvm().command("JFR.check", PATIENCE).unwrap();
+    assert!(check.contains("No available recordings"), "{check}");
+    assert_eq!(java.left_behind(), [""; 0]);
 }
 
 #[tokio::test]
