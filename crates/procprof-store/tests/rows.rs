@@ -59,7 +59,7 @@ fn every_column_is_that_of_the_entry() {
             shown.push(match values {
                 Values::Ids(ids) => ids[row].to_string(),
                 Values::Integers(numbers) => numbers[row].to_string(),
-                Values::Texts(texts) => texts.get(row).unwrap().to_owned(),
+                Values::Texts(texts) => texts.get(row).unwrap_or_default().to_owned(),
             });
         }
         let expected = [
@@ -85,6 +85,7 @@ fn every_column_is_that_of_the_entry() {
             entry.meta.lost.map_or(-1, |lost| lost as i64).to_string(),
             i64::from(entry.pinned).to_string(),
             facts(&entry.meta),
+            entry.summary.top.first().map_or(String::new(), |top| top.leaf.clone()),
         ];
         assert_eq!(shown, expected);
     }
