@@ -50,8 +50,8 @@ fn main() -> ExitCode {
         .unwrap_or_else(|error| report::suggesting(error).exit());
     let ended = run(cli.command);
     // Nothing is left in JVMs that were recorded.
-    if !procprof_collect::jvm::wait_for_discards(DISCARD_PATIENCE) {
-        eprintln!("procprof: a JVM does not answer; its recording ends by itself");
+    for pid in procprof_collect::jvm::wait_for_discards(DISCARD_PATIENCE) {
+        eprintln!("procprof: JVM {pid} did not stop its recording, which ends by itself");
     }
     match ended {
         Ok(code) => code,

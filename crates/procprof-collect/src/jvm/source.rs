@@ -4,6 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use procprof_process::Pid;
 use procprof_profile::{Nanos, ProfileType};
 
 use super::engine::Recorder;
@@ -172,7 +173,7 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         if let Some(mut recorder) = self.recorder.take() {
-            let (shared, discard) = (Arc::clone(&self.shared), Discard::begin());
+            let (shared, discard) = (Arc::clone(&self.shared), Discard::begin(recorder.jvm().pid()));
             // Without a thread the recording ends by itself.
             let _ = std::thread::Builder::new().name("jvm-discard".to_owned()).spawn(move || {
                 recorder.discard();
@@ -185,33 +186,36 @@ impl Drop for AtWork {
     }
 }
 
-/// Recordings that are stopped in the background.
-static DISCARDS: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+/// JVMs whose recordings are stopped in the background.
+static DISCARDS: (Mutex<Vec<Pid>>, Condvar) = (Mutex::new(Vec::new()), Condvar::new());
 
-/// One of them.
-struct Discard;
+/// A recording of a JVM that is stopped in the background.
+struct Discard(Pid);
 
 impl Discard {
-    fn begin() -> Discard {
-        *DISCARDS.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        Discard
+    fn begin(pid: Pid) -> Discard {
+        DISCARDS.0.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
+        Discard(pid)
     }
 }
 
 impl Drop for Discard {
     fn drop(&mut self) {
-        *DISCARDS.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        let mut discards = DISCARDS.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = discards.iter().position(|pid| *pid == self.0) {
+            discards.swap_remove(place);
+        }
         DISCARDS.1.notify_all();
     }
 }
 
 /// Waits until recordings that were dropped are stopped in their JVMs, which happens in the background. A program that
 /// ends before leaves them: such a recording ends by itself, and its folder stays until the JVM is recorded again.
-/// Returns whether all were stopped in that time.
-pub fn wait_for_discards(patience: Duration) -> bool {
+/// Returns the JVMs that did not stop theirs in that time.
+pub fn wait_for_discards(patience: Duration) -> Vec<Pid> {
     let discards = DISCARDS.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = DISCARDS.1.wait_timeout_while(discards, patience, |count| *count > 0);
-    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    let waited = DISCARDS.1.wait_timeout_while(discards, patience, |discards| !discards.is_empty());
+    waited.unwrap_or_else(PoisonError::into_inner).0.clone()
 }
 
 fn nanos(length: Duration) -> i64 {

@@ -287,7 +287,7 @@ async fn recordings_of_a_session_follow_each_other_without_gap_or_overlap() {
     }
     drop((session, source));
     // What was begun for the next cut is ended in the background.
-    assert!(wait_for_discards(PATIENCE), "it is not ended");
+    assert_eq!(wait_for_discards(PATIENCE), [], "it is not ended");
     let check = java.jvm().command("JFR.check", PATIENCE).unwrap();
     assert!(check.contains("No available recordings"), "{check}");
     assert_eq!(java.left_behind(), [""; 0]);
