@@ -330,8 +330,8 @@ fn many_threads_of_few_samples_each_are_sampled_to_their_ends() {
         for index in (0..profile.sample_count()).filter(|index| profile.sample(*index).values[0] > 0) {
             *samples_of.entry(thread_of(&profile, index)).or_default() += profile.sample(index).values[0];
         }
-        // A sample represents two periods at most; the kernel's tick meets few of the threads where many want to run, and
-        // some of them twice within two periods, so that the second sample stands for less.
+        // A sample represents two periods at most; the kernel's tick meets few of the threads where many want to run,
+        // and some of them twice within two periods, so that the second sample stands for less.
         let of_thread = |number| {
             (30e6 - 20e6 * samples_of.get(&format!("few-{number}")).copied().unwrap_or_default() as f64).max(0.0)
         };

@@ -103,7 +103,7 @@ pub(crate) struct Crossing<'a> {
     pub(crate) first: Frame,
     /// The last one.
     pub(crate) last: Frame,
-    /// What came of reading the goroutine's stack, if that was tried: callers that count, or why there are none.
+    /// The outcome of reading the goroutine's stack, if that was tried: callers that count, or why there are none.
     pub(crate) read: Option<Result<(), Failure>>,
 }
 

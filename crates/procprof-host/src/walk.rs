@@ -19,7 +19,7 @@ pub(crate) struct Walked {
     pub(crate) interrupted: Vec<usize>,
     /// Whether it has gone on from a thread's stack to a goroutine's, or ended where it would have.
     pub(crate) is_crossed: bool,
-    /// What came of reading the goroutine's stack, if that was tried: callers that count, or why there are none.
+    /// The outcome of reading the goroutine's stack, if that was tried: callers that count, or why there are none.
     pub(crate) read: Option<Result<(), Failure>>,
 }
 

@@ -252,7 +252,7 @@ pub(super) struct Variables {
     set: BTreeMap<&'static str, String>,
     /// `@name`, in lower case.
     users: BTreeMap<String, Value>,
-    /// Those whose last value only the rows of a `SELECT` had.
+    /// Variables whose last value only the rows of a `SELECT` had.
     lost: BTreeSet<String>,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Collected {
     since: i64,
     /// Nanoseconds that profiles are about.
     captured: i64,
-    /// What the newest profile counts, if it is not what its type says ([`Meta::counts`]).
+    /// The meaning of the newest profile's values, if it is not what its type says (`Meta::counts`).
     pub(crate) counts: Option<String>,
     /// The largest value of each piece of the last hour, by second of capture where captures have a length.
     pub(crate) load: [f32; PIECES],

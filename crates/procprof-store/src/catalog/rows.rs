@@ -267,7 +267,7 @@ fn push_pinned(values: &mut Values, id: ProfileId, pins: &BTreeSet<ProfileId>) {
     }
 }
 
-/// What cannot be read of facts is missing, as it is of a row without details.
+/// A value is missing where facts cannot be read, and in a row without details.
 fn push_detail(values: &mut Values, json: Option<&str>, read: fn(&str) -> Option<String>) {
     if let Values::Texts(texts) = values {
         texts.push(json.and_then(read).as_deref());

@@ -57,7 +57,7 @@ pub(super) struct Service {
 
 /// A service while its processes are added.
 #[derive(Debug)]
-struct Gathered {
+struct ServiceBuilder {
     facts: ServiceFacts,
     treatment: Treatment,
     oldest: Identity,
@@ -66,7 +66,7 @@ struct Gathered {
     labels: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Gathered {
+impl ServiceBuilder {
     fn new(name: String, oldest: Identity) -> Self {
         let facts = ServiceFacts { name, ..ServiceFacts::default() };
         Self { facts, treatment: Treatment::Exclude, oldest, cpu: Duration::ZERO, labels: BTreeMap::new() }
@@ -114,7 +114,7 @@ impl Discovery {
         self.known.values_mut().for_each(|known| known.is_seen = false);
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut services: BTreeMap<String, Gathered> = BTreeMap::new();
+        let mut services: BTreeMap<String, ServiceBuilder> = BTreeMap::new();
         let (mut watched, mut jvms) = (Vec::new(), Vec::new());
         for pid in pids {
             let Some((identity, used, known)) = self.look(pid) else { continue };
@@ -132,19 +132,21 @@ impl Discovery {
             if is_jvm {
                 jvms.push(Chosen { identity, service: name.clone(), labels: labels.clone() });
             }
-            let gathered = services.entry(name.clone()).or_insert_with(|| Gathered::new(name.clone(), identity));
-            match (gathered.treatment, treatment) {
+            let builder = services.entry(name.clone()).or_insert_with(|| ServiceBuilder::new(name.clone(), identity));
+            match (builder.treatment, treatment) {
                 // What is excluded is no part of a service of which something is profiled.
                 (Treatment::Host | Treatment::Profile | Treatment::Always, Treatment::Exclude) => continue,
-                (Treatment::Exclude, own) if own != Treatment::Exclude => *gathered = Gathered::new(name, identity),
+                (Treatment::Exclude, own) if own != Treatment::Exclude => {
+                    *builder = ServiceBuilder::new(name, identity)
+                }
                 _ => {}
             }
-            gathered.treatment = gathered.treatment.max(treatment);
-            gathered.cpu += used;
+            builder.treatment = builder.treatment.max(treatment);
+            builder.cpu += used;
             for (key, value) in labels {
-                gathered.labels.entry(key).or_default().insert(value);
+                builder.labels.entry(key).or_default().insert(value);
             }
-            let Gathered { facts, oldest, .. } = gathered;
+            let ServiceBuilder { facts, oldest, .. } = builder;
             facts.processes += 1;
             if facts.program.is_empty() || identity.start_ticks < oldest.start_ticks {
                 *oldest = identity;
@@ -163,9 +165,9 @@ impl Discovery {
         };
         let mut services: Vec<Service> = services
             .into_values()
-            .map(|gathered| {
-                let cpu_milli = milli(gathered.cpu);
-                let mut service = gathered.finish();
+            .map(|builder| {
+                let cpu_milli = milli(builder.cpu);
+                let mut service = builder.finish();
                 service.facts.cpu_milli = cpu_milli;
                 service
             })

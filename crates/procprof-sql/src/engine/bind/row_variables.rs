@@ -38,13 +38,13 @@ impl Assignments {
 }
 
 /// The values of variables behind a part of a row, by name in lower case.
-pub(super) type Assigned = BTreeMap<String, Arc<Bound>>;
+pub(super) type VariableValues = BTreeMap<String, Arc<Bound>>;
 
 /// The variables of a statement.
 #[derive(Default)]
 pub(super) struct RowVariables {
     /// The values at this point of a row.
-    assigned: Assigned,
+    assigned: VariableValues,
     /// The names that were assigned anywhere before.
     names: BTreeSet<String>,
     /// The names read from the session.
@@ -116,7 +116,7 @@ impl Binder<'_> {
     }
 
     /// A branch of a row: its value and the variables behind it. The next branch begins where this one did.
-    pub(super) fn branch(&mut self, expr: &AstExpr, place: &Place<'_>) -> Result<(Bound, Assigned), SqlError> {
+    pub(super) fn branch(&mut self, expr: &AstExpr, place: &Place<'_>) -> Result<(Bound, VariableValues), SqlError> {
         let before = self.variables.assigned.clone();
         let bound = self.expression(expr, place)?;
         Ok((bound, std::mem::replace(&mut self.variables.assigned, before)))
@@ -125,11 +125,11 @@ impl Binder<'_> {
     /// Joins branches: a variable has the value of the first branch whose condition is true.
     pub(super) fn join_branches(
         &mut self,
-        branches: Vec<(Expr, Assigned)>,
-        otherwise: Option<Assigned>,
+        branches: Vec<(Expr, VariableValues)>,
+        otherwise: Option<VariableValues>,
     ) -> Result<(), SqlError> {
         let otherwise = otherwise.unwrap_or_else(|| self.variables.assigned.clone());
-        let mut joined = Assigned::new();
+        let mut joined = VariableValues::new();
         for (name, last) in otherwise {
             let values: Option<Vec<_>> = branches.iter().map(|(_, assigned)| assigned.get(&name)).collect();
             let Some(values) = values else { continue };
