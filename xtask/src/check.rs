@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 
 use crate::cargo::{self, Step};
-use crate::{arrows, browser, docs, modules, places, ports, tools};
+use crate::{arrows, browser, docs, markup, modules, places, ports, tools};
 
 /// Runs all checks in turn, those that take seconds first; stops at the first that fails.
 pub(crate) fn run() -> Result<()> {
@@ -11,6 +11,7 @@ pub(crate) fn run() -> Result<()> {
     arrows::check().context("compare the crates with the arrows of ARCHITECTURE.md")?;
     modules::check()?;
     places::check()?;
+    markup::check()?;
     browser::check_types()?;
     tools::ensure_cargo_subcommand("cargo-deny")?;
     Step::new(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"]).run()?;

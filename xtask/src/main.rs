@@ -15,6 +15,7 @@ mod docs;
 mod fuzz;
 mod http;
 mod inputs;
+mod markup;
 mod modules;
 mod places;
 mod ports;

@@ -20,8 +20,7 @@ pub(crate) fn check() -> Result<()> {
     let mut wrong = Vec::new();
     for file in sources()? {
         let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-        let place = file.to_string_lossy();
-        let place = place.strip_prefix("crates/procprof-").or(place.strip_prefix("crates/")).unwrap_or(&place);
+        let place = in_crates(&file);
         for (word, places) in rows.iter().filter(|(_, places)| !places.iter().any(|allowed| place.starts_with(allowed)))
         {
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
@@ -47,8 +46,14 @@ fn row(line: &str) -> Result<(&str, Vec<&str>)> {
     Ok((word.trim(), places.split(',').map(str::trim).collect()))
 }
 
+/// A file as `CRATE/src/…`, without the prefix of the crates' names.
+pub(crate) fn in_crates(file: &Path) -> String {
+    let place = file.to_string_lossy();
+    place.strip_prefix("crates/procprof-").or(place.strip_prefix("crates/")).unwrap_or(&place).to_owned()
+}
+
 /// All files of the crates' sources except those of tests.
-fn sources() -> Result<Vec<PathBuf>> {
+pub(crate) fn sources() -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> =
         entries(Path::new("crates"))?.into_iter().map(|package| package.join("src")).collect();

@@ -3,6 +3,7 @@
 pub(crate) mod amount;
 pub(crate) mod frame;
 pub(crate) mod labels;
+pub(crate) mod markup;
 pub(crate) mod measure;
 pub(crate) mod moment;
 pub(crate) mod palette;

@@ -63,13 +63,6 @@ pub(crate) fn push_xml(out: &mut String, text: &str) {
     }
 }
 
-/// The text for an XML or HTML element or quoted attribute.
-pub(crate) fn xml(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    push_xml(&mut out, text);
-    out
-}
-
 /// Appends the text as a JSON string, quotes included; unfit characters are replaced.
 pub(crate) fn push_json(out: &mut String, text: &str) {
     out.push('"');
@@ -89,6 +82,12 @@ pub(crate) fn push_json(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn xml(text: &str) -> String {
+        let mut out = String::new();
+        push_xml(&mut out, text);
+        out
+    }
 
     #[test]
     fn hostile_names_become_harmless() {

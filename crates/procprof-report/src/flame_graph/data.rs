@@ -1,4 +1,4 @@
-//! The boxes as columns of JSON, escaped for XML, for `viewer.js`.
+//! The boxes as columns of JSON for `viewer.js`.
 //!
 //! `depth`, `frame`, `total`, `flat` and `inlined` have one entry for each box, in preorder; where a box begins follows
 //! from them. A merged box has `frame` -1, and its number of frames in `flat`. Frames that no box shows are left out.
@@ -11,18 +11,18 @@ use super::picture::heading_height;
 use crate::Layout;
 use crate::display::amount::Family;
 use crate::display::palette;
-use crate::display::text::{push_json, push_xml_text};
+use crate::display::text::push_json;
 use crate::stacks::json::push_column;
 use crate::stacks::stack_tree::inlined_digit;
 
-pub(super) fn push(out: &mut String, graph: &Graph<'_>) {
+pub(super) fn json(graph: &Graph<'_>) -> String {
     let mut json = String::with_capacity(1 << 16);
     push_facts(&mut json, graph);
     let numbers = used_frames(graph);
     push_frames(&mut json, graph, &numbers.1);
     push_boxes(&mut json, &graph.boxes.boxes, &numbers.0);
     json.push('}');
-    push_xml_text(out, &json);
+    json
 }
 
 fn push_facts(json: &mut String, graph: &Graph<'_>) {

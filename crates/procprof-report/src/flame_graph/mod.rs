@@ -18,11 +18,9 @@ mod page;
 
 mod picture;
 
-use std::fmt::Write;
-
 use crate::display::amount::Amount;
+use crate::display::markup::markup;
 use crate::display::palette;
-use crate::display::text::xml;
 use crate::output::Output;
 use crate::selection::view::View;
 use crate::stacks::stack_tree::StackTree;
@@ -63,25 +61,35 @@ impl<'a> Graph<'a> {
     fn svg(&self, out: &mut Output<'_>) -> Result<()> {
         let picture = Boxes::new(&self.tree, self.options.minfraction.max(PICTURE_FRACTION), PICTURE_BOXES, MOST_ROWS);
         let height = picture::height(&self.heading, &picture);
-        let label = xml(&self.heading.title);
-        let _ = writeln!(
-            out.text,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"procprof\" width=\"100%\" height=\"{height}\" role=\"group\" aria-label=\"{label}\">\n\
-             <title>{label}</title>\n<style><![CDATA[\n{STYLE}{}]]></style>",
-            palette::style()
+        let label = &self.heading.title;
+        let mut page = out.markup();
+        markup!(
+            page,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"procprof\" width=\"100%\" height=\"{}\" role=\"group\" aria-label=\"{}\">\n\
+             <title>{}</title>\n<style><![CDATA[\n",
+            height,
+            label,
+            label
         );
+        page.constant(STYLE);
+        for line in palette::style().lines() {
+            markup!(page, "{}\n", line);
+        }
+        page.constant("]]></style>\n");
         picture::push(out, self, &picture)?;
-        out.text.push_str("<metadata id=\"procprof-data\">");
-        data::push(&mut out.text, self);
+        out.markup().constant("<metadata id=\"procprof-data\">");
+        out.markup().element_text(&data::json(self));
         out.drain()?;
-        let _ = writeln!(out.text, "</metadata>\n<script><![CDATA[\n{VIEWER}]]></script>\n</svg>");
+        for part in ["</metadata>\n<script><![CDATA[\n", VIEWER, "]]></script>\n</svg>\n"] {
+            out.markup().constant(part);
+        }
         Ok(())
     }
 }
 
 pub(crate) fn render_svg(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
     let graph = Graph::new(view, options)?;
-    out.text.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    out.markup().constant("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     graph.svg(out)
 }
 

@@ -1,14 +1,13 @@
 //! The flame graph viewer as one HTML file that stands alone: its script, its style, and one slice of the call tree as
 //! gzip in base64. Without JavaScript, the functions that use most are shown as a table.
 
-use std::fmt::Write;
 use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::display::amount::{Amount, percent};
-use crate::display::text::{one_line, xml};
+use crate::display::markup::{MarkupWriter, markup};
 use crate::functions::top;
 use crate::header::subject::Subject;
 use crate::output::Output;
@@ -30,35 +29,39 @@ pub(crate) fn render_html(
     out: &mut Output<'_>,
 ) -> Result<()> {
     let tree = Tree::from_view(view, options)?;
-    let title = xml(tree.title());
-    let _ = write!(
-        out.text,
+    let title = tree.title();
+    let mut page = out.markup();
+    markup!(
+        page,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-         <style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
-        style().text
+         script-src 'unsafe-inline'\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
+         <style>\n",
+        title
     );
+    page.constant(STYLE);
+    page.constant(style().text);
+    markup!(page, "</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n", title);
     for fact in tree.facts() {
-        let _ = writeln!(out.text, "<p class=\"fact\">{}</p>", xml(&one_line(fact)));
+        markup!(page, "<p class=\"fact\">{}</p>\n", fact);
     }
-    out.text.push_str("<div id=\"viewer\">\n");
+    page.constant("<div id=\"viewer\">\n");
     for note in tree.notes() {
-        let _ = writeln!(out.text, "<p class=\"fact\">{}</p>", xml(&one_line(&note.text())));
+        markup!(page, "<p class=\"fact\">{}</p>\n", note.text());
     }
-    push_table(&mut out.text, view, options)?;
-    out.text.push_str("</div>\n<script type=\"application/json\" id=\"viewer-config\">{}</script>\n");
-    out.text.push_str("<script type=\"text/plain\" id=\"viewer-tree\">");
+    push_table(&mut page, view, options)?;
+    page.constant("</div>\n<script type=\"application/json\" id=\"viewer-config\">{}</script>\n");
+    page.constant("<script type=\"text/plain\" id=\"viewer-tree\">");
     out.drain()?;
     let wide = if options.minfraction > 0.0 { (1.0 / options.minfraction) as u32 } else { u32::MAX };
     let slice = tree.slice(0, &Extent { wide, nodes: options.maxboxes, ..Extent::default() }, &options.budget)?;
+    // Its letters are none that markup uses.
     push_base64(&mut out.text, &compressed(&slice)?);
     drop(slice);
-    let _ = writeln!(
-        out.text,
-        "</script>\n<script type=\"module\">\n{}</script>\n</main>\n</body>\n</html>",
-        script().text
-    );
+    let mut page = out.markup();
+    for part in ["</script>\n<script type=\"module\">\n", script().text, "</script>\n</main>\n</body>\n</html>\n"] {
+        page.constant(part);
+    }
     Ok(())
 }
 
@@ -80,35 +83,35 @@ fn push_base64(out: &mut String, bytes: &[u8]) {
 }
 
 /// The functions that use most, for browsers without JavaScript.
-fn push_table(out: &mut String, view: &View<'_>, options: &Options) -> Result<()> {
+fn push_table(out: &mut MarkupWriter<'_>, view: &View<'_>, options: &Options) -> Result<()> {
     let mut options = options.clone();
     (options.nodecount, options.nodefraction, options.trim) = (Some(ROWS), 0.0, true);
     let subject = Subject::new(view, &options)?;
     let found = subject.graph(top::drawing(&options))?;
     let amount = Amount::of_profile(&view.profile, options.sample_type(&view.profile)?);
-    let what = xml(&amount.what);
-    let shown = found.graph.shown.len();
-    let _ = writeln!(
+    markup!(
         out,
-        "<section class=\"pv-fallback\">\n<h2>Top functions</h2>\n<p>{what} by function: the {shown} of {} with the largest own value.</p>\n\
+        "<section class=\"pv-fallback\">\n<h2>Top functions</h2>\n<p>{} by function: the {} of {} with the largest own value.</p>\n\
          <table>\n<thead><tr><th scope=\"col\">Self</th><th scope=\"col\">Self %</th><th scope=\"col\">Total</th>\
-         <th scope=\"col\">Total %</th><th scope=\"col\">Function</th></tr></thead>\n<tbody>",
+         <th scope=\"col\">Total %</th><th scope=\"col\">Function</th></tr></thead>\n<tbody>\n",
+        amount.what,
+        found.graph.shown.len(),
         found.passed
     );
     for node in found.graph.shown_nodes() {
-        let value = |value: i64| (xml(&amount.text(options.divided(value))), percent(value, subject.total));
+        let value = |value: i64| (amount.text(options.divided(value)), percent(value, subject.total));
         let [flat, cum] = [node.flat.value(), node.cum.value()].map(value);
-        let _ = writeln!(
+        markup!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{}</td></tr>\n",
             flat.0,
-            xml(&flat.1),
+            flat.1,
             cum.0,
-            xml(&cum.1),
-            xml(&one_line(&node.name))
+            cum.1,
+            node.name
         );
     }
-    out.push_str("</tbody>\n</table>\n</section>\n");
+    out.constant("</tbody>\n</table>\n</section>\n");
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use super::Graph;
 use super::boxes::{Box, Boxes, Content};
 use super::heading::Heading;
 use crate::display::amount::{grouped, percent};
+use crate::display::markup::{MarkupWriter, markup};
 use crate::display::palette;
-use crate::display::text::{push_xml, xml};
 use crate::output::Output;
 use crate::stacks::stack_tree::Inlined;
 use crate::{FrameKind, Layout, Result};
@@ -36,7 +36,7 @@ pub(super) fn height(heading: &Heading, boxes: &Boxes) -> usize {
 
 /// Appends the hatching, the boxes and the heading, which is last because it floats above the boxes.
 pub(super) fn push(out: &mut Output<'_>, graph: &Graph<'_>, boxes: &Boxes) -> Result<()> {
-    out.text.push_str(
+    out.markup().constant(
         "<defs><pattern id=\"procprof-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
          <rect class=\"hatch\" width=\"6\" height=\"6\"/><rect class=\"stripe\" width=\"2\" height=\"6\"/></pattern></defs>\n<g id=\"procprof-boxes\">\n",
     );
@@ -46,15 +46,15 @@ pub(super) fn push(out: &mut Output<'_>, graph: &Graph<'_>, boxes: &Boxes) -> Re
             Layout::Flame => boxes.rows - 1 - this.depth,
             Layout::Icicle => this.depth,
         };
-        push_box(&mut out.text, graph, this, top + row as usize * ROW);
+        push_box(&mut out.markup(), graph, this, top + row as usize * ROW);
         out.drain()?;
     }
-    out.text.push_str("</g>\n");
-    push_heading(&mut out.text, graph, boxes);
+    out.markup().constant("</g>\n");
+    push_heading(&mut out.markup(), graph, boxes);
     Ok(())
 }
 
-fn push_box(out: &mut String, graph: &Graph<'_>, this: &Box, y: usize) {
+fn push_box(out: &mut MarkupWriter<'_>, graph: &Graph<'_>, this: &Box, y: usize) {
     let total = graph.tree.total().max(1) as f64;
     let share = |value: i64| value.max(0) as f64 / total * 100.0;
     let width = if this.depth == 0 { 100.0 } else { share(this.total) };
@@ -67,19 +67,24 @@ fn push_box(out: &mut String, graph: &Graph<'_>, this: &Box, y: usize) {
         }
     };
     let (left, row) = (share(this.left), ROW - 1);
-    let _ =
-        write!(out, "<svg class=\"{class}\" x=\"{left:.4}%\" y=\"{y}\" width=\"{width:.4}%\" height=\"{row}\"><title>");
+    markup!(
+        out,
+        "<svg class=\"{}\" x=\"{:.4}%\" y=\"{}\" width=\"{:.4}%\" height=\"{}\"><title>",
+        class,
+        left,
+        y,
+        width,
+        row
+    );
     for (index, line) in tooltip(graph, this).split('\n').enumerate() {
-        out.push_str(if index == 0 { "" } else { "\n" });
-        push_xml(out, line);
+        out.constant(if index == 0 { "" } else { "\n" });
+        out.text(line);
     }
-    out.push_str("</title><rect width=\"100%\" height=\"100%\"/>");
+    out.constant("</title><rect width=\"100%\" height=\"100%\"/>");
     if width > 1.0 {
-        out.push_str("<text x=\"4\" y=\"12.5\">");
-        push_xml(out, &name(graph, this));
-        out.push_str("</text>");
+        markup!(out, "<text x=\"4\" y=\"12.5\">{}</text>", name(graph, this));
     }
-    out.push_str("</svg>\n");
+    out.constant("</svg>\n");
 }
 
 fn name(graph: &Graph<'_>, this: &Box) -> String {
@@ -116,29 +121,28 @@ fn tooltip(graph: &Graph<'_>, this: &Box) -> String {
     text
 }
 
-fn push_heading(out: &mut String, graph: &Graph<'_>, boxes: &Boxes) {
+fn push_heading(out: &mut MarkupWriter<'_>, graph: &Graph<'_>, boxes: &Boxes) {
     let heading = &graph.heading;
     let height = heading_height(heading);
-    let _ = writeln!(out, "<g id=\"procprof-head\"><rect class=\"bg\" width=\"100%\" height=\"{}\"/>", height - 6);
-    let _ =
-        writeln!(out, "<text class=\"title\" id=\"procprof-title\" x=\"12\" y=\"24\">{}</text>", xml(&heading.title));
+    markup!(out, "<g id=\"procprof-head\"><rect class=\"bg\" width=\"100%\" height=\"{}\"/>\n", height - 6);
+    markup!(out, "<text class=\"title\" id=\"procprof-title\" x=\"12\" y=\"24\">{}</text>\n", heading.title);
     let lines =
         heading.facts.iter().map(|line| ("fact", line)).chain(heading.remarks.iter().map(|line| ("remark", line)));
     let mut y = TITLE + 12;
     for (class, line) in lines {
-        let _ = writeln!(out, "<text class=\"{class}\" x=\"12\" y=\"{y}\">{}</text>", xml(line));
+        markup!(out, "<text class=\"{}\" x=\"12\" y=\"{}\">{}</text>\n", class, y, line);
         y += LINE;
     }
     push_legend(out, graph, boxes, y);
-    let _ = writeln!(
+    markup!(
         out,
-        "<text class=\"fact\" id=\"procprof-details\" x=\"12\" y=\"{}\" aria-live=\"polite\"></text></g>",
+        "<text class=\"fact\" id=\"procprof-details\" x=\"12\" y=\"{}\" aria-live=\"polite\"></text></g>\n",
         y + 22
     );
 }
 
 /// The kinds of frames that occur, each with a colour.
-fn push_legend(out: &mut String, graph: &Graph<'_>, boxes: &Boxes, y: usize) {
+fn push_legend(out: &mut MarkupWriter<'_>, graph: &Graph<'_>, boxes: &Boxes, y: usize) {
     let frames = || {
         boxes.boxes[1..].iter().filter_map(|this| match this.content {
             Content::Frame { frame, inlined } => Some((graph.tree.frames[frame as usize].kind, inlined)),
@@ -159,13 +163,18 @@ fn push_legend(out: &mut String, graph: &Graph<'_>, boxes: &Boxes, y: usize) {
     }
     let mut x = 12;
     for (class, label, text_class) in entries {
-        let _ = writeln!(
+        markup!(
             out,
-            "<g class=\"{class}\"><rect x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2\"/></g><text class=\"{text_class}\" x=\"{}\" y=\"{y}\">{label}</text>",
+            "<g class=\"{}\"><rect x=\"{}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2\"/></g><text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n",
+            class,
+            x,
             y - 10,
-            x + 16
+            text_class,
+            x + 16,
+            y,
+            label
         );
         x += 34 + label.len() * 7;
     }
-    let _ = writeln!(out, "<text class=\"legend\" x=\"{x}\" y=\"{y}\">Each package has its shade.</text>");
+    markup!(out, "<text class=\"legend\" x=\"{}\" y=\"{}\">Each package has its shade.</text>\n", x, y);
 }

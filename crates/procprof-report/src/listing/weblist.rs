@@ -6,13 +6,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use procprof_profile::{Addr, LocationId, MappingId, Profile};
 
+use crate::display::markup::{MarkupWriter, markup};
 use crate::display::measure::percentage;
 use crate::display::place::base_name;
-use crate::display::text::{one_line, xml};
 use crate::header::headline::left_out;
 use crate::header::subject::{Drawing, Subject};
 use crate::listing::code::{CodePlace, Syntax};
@@ -36,11 +35,11 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
     let addresses = machine.graph(drawing)?;
     let routines = sampled(sources, &addresses.graph, &machine, drawing)?;
     let page = Page { subject: &subject, sources, instructions: instructions(&routines, options) };
-    out.text.push_str(&page.head());
+    page.push_head(&mut out.markup());
     for ((name, file), listing) in list::listings(&subject, &list::routines(&lines.graph, options)?)? {
         page.push_function(out, name, file, &listing)?;
     }
-    out.text.push_str("</main>\n</body>\n</html>\n");
+    out.markup().constant("</main>\n</body>\n</html>\n");
     Ok(())
 }
 
@@ -114,33 +113,39 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn head(&self) -> String {
+    fn push_head(&self, out: &mut MarkupWriter<'_>) {
         let subject = self.subject;
         let file =
             subject.whole.mappings().first().map_or("", |mapping| base_name(subject.whole.string(mapping.filename)));
-        let title = xml(&one_line(if file.is_empty() { "sources" } else { file }));
-        let facts = format!("{}, total {}", one_line(&subject.kind), self.amount(subject.total));
-        let mut out = format!(
+        let title = if file.is_empty() { "sources" } else { file };
+        markup!(
+            out,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n<p>{}. A line with + unfolds to \
-             its machine code.</p>\n",
-            xml(&facts)
+             <title>{}</title>\n<style>\n",
+            title
+        );
+        out.constant(STYLE);
+        markup!(
+            out,
+            "</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n<p>{}, total {}. A line with + unfolds to its machine code.</p>\n",
+            title,
+            subject.kind,
+            self.amount(subject.total)
         );
         if let Some(left_out) = left_out(subject) {
-            let _ = writeln!(out, "<p>{}</p>", xml(&left_out));
+            markup!(out, "<p>{}</p>\n", left_out);
         }
         for (path, why) in &self.sources.missing {
-            let _ = writeln!(out, "<p>{}: {}</p>", xml(&one_line(path)), xml(&one_line(why)));
+            markup!(out, "<p>{}: {}</p>\n", path, why);
         }
         if self.instructions.is_empty() && self.sources.missing.is_empty() {
-            out.push_str("<p>No machine code of these functions was found.</p>\n");
+            out.constant("<p>No machine code of these functions was found.</p>\n");
         }
-        out
     }
 
     fn amount(&self, value: i64) -> String {
-        xml(&self.subject.amount(value, &self.subject.options.unit))
+        self.subject.amount(value, &self.subject.options.unit)
     }
 
     fn or_dot(&self, value: i64) -> String {
@@ -149,19 +154,20 @@ impl Page<'_> {
 
     fn push_function(&self, out: &mut Output<'_>, name: &str, file: &str, listing: &Listing) -> Result<()> {
         let share = percentage(listing.cum, self.subject.total);
-        let _ = writeln!(
-            out.text,
-            "<h2>{}</h2>\n<p>{}<br>{} flat, {} cum, {} of total</p>",
-            xml(&one_line(name)),
-            xml(&one_line(if file.is_empty() { "no source information" } else { file })),
+        let mut page = out.markup();
+        markup!(
+            page,
+            "<h2>{}</h2>\n<p>{}<br>{} flat, {} cum, {} of total</p>\n",
+            name,
+            if file.is_empty() { "no source information" } else { file },
             self.amount(listing.flat),
             self.amount(listing.cum),
             share.trim()
         );
         let none = BTreeMap::new();
         let code = self.instructions.get(&(name.to_owned(), base_name(file).to_owned())).unwrap_or(&none);
-        out.text.push_str("<div class=\"head\"><b class=\"flat\">flat</b><b class=\"cum\">cum</b><b class=\"number\">line</b></div>\n");
-        out.text.push_str("<div class=\"source\">");
+        page.constant("<div class=\"head\"><b class=\"flat\">flat</b><b class=\"cum\">cum</b><b class=\"number\">line</b></div>\n");
+        page.constant("<div class=\"source\">");
         let text = self.sources.text(file);
         match text {
             Ok(text) => {
@@ -177,7 +183,7 @@ impl Page<'_> {
                 }
             }
         }
-        out.text.push_str("</div>\n");
+        out.markup().constant("</div>\n");
         out.drain()
     }
 
@@ -188,40 +194,44 @@ impl Page<'_> {
         (flat, cum): (i64, i64),
         code: Option<&Vec<Line>>,
     ) -> Result<()> {
-        let hot = if flat != 0 || cum != 0 { " class=\"hot\"" } else { "" };
-        let text = format!(
-            "<b class=\"flat\">{}</b><b class=\"cum\">{}</b><b class=\"number\">{number}</b><b class=\"mark\"></b>{}",
+        let mut page = out.markup();
+        page.constant(if code.is_some() { "<details><summary" } else { "<div" });
+        page.constant(if flat != 0 || cum != 0 { " class=\"hot\">" } else { ">" });
+        markup!(
+            page,
+            "<b class=\"flat\">{}</b><b class=\"cum\">{}</b><b class=\"number\">{}</b><b class=\"mark\"></b>{}",
             self.or_dot(flat),
             self.or_dot(cum),
-            xml(&list::with_tabs(source))
+            number,
+            list::with_tabs(source)
         );
         let Some(code) = code else {
-            let _ = write!(out.text, "<div{hot}>{text}</div>");
+            page.constant("</div>");
             return out.drain();
         };
-        let _ = write!(out.text, "<details><summary{hot}>{text}</summary><div class=\"asm\">");
+        page.constant("</summary><div class=\"asm\">");
         for line in code {
-            self.push_instruction(&mut out.text, line);
+            self.push_instruction(&mut out.markup(), line);
             out.drain()?;
         }
-        out.text.push_str("</div></details>");
+        out.markup().constant("</div></details>");
         out.drain()
     }
 
-    fn push_instruction(&self, out: &mut String, line: &Line) {
-        let hot = if line.flat != 0 || line.cum != 0 { " class=\"hot\"" } else { "" };
-        let inlined = line.inlined.as_ref().map_or_else(String::new, |place| {
-            let padding = INSTRUCTION_WIDTH.saturating_sub(line.text.chars().count());
-            let place = format!("{} {}:{}", place.function, base_name(&place.file), place.line);
-            format!("{:padding$} <i>{}</i>", "", xml(&one_line(&place)))
-        });
-        let _ = write!(
+    fn push_instruction(&self, out: &mut MarkupWriter<'_>, line: &Line) {
+        out.constant(if line.flat != 0 || line.cum != 0 { "<div class=\"hot\">" } else { "<div>" });
+        markup!(
             out,
-            "<div{hot}><b class=\"flat\">{}</b><b class=\"cum\">{}</b><b class=\"address\">{:x}</b>{}{inlined}</div>",
+            "<b class=\"flat\">{}</b><b class=\"cum\">{}</b><b class=\"address\">{:x}</b>{}",
             self.or_dot(line.flat),
             self.or_dot(line.cum),
             line.address,
-            xml(&one_line(&line.text))
+            line.text
         );
+        if let Some(place) = &line.inlined {
+            let padding = " ".repeat(INSTRUCTION_WIDTH.saturating_sub(line.text.chars().count()));
+            markup!(out, "{} <i>{} {}:{}</i>", padding, place.function, base_name(&place.file), place.line);
+        }
+        out.constant("</div>");
     }
 }

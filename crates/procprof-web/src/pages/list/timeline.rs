@@ -4,9 +4,8 @@
 //! which leads to the list of that time.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use procprof_core::clock::now;
 use procprof_core::nodes::{Node, Planned};
 use procprof_profile::{ProfileId, ProfileType};
@@ -239,7 +238,7 @@ impl Timeline {
                             title { (t!("No profiles for {0}, although they are scheduled", span(to - from))) }
                         }
                     }
-                    (PreEscaped(self.bars(query, kind, lane, measure, largest, unit)))
+                    (self.bars(query, kind, lane, measure, largest, unit))
                     @for restart in &self.restarts {
                         path class="restart" d=(format!("M{} 0V32", tenth(self.x(*restart)))) {
                             title { (t!("The process restarted")) }
@@ -250,7 +249,7 @@ impl Timeline {
         }
     }
 
-    /// The bars as links; written by hand since there are many, from numbers and texts of ours.
+    /// The bars as links.
     fn bars(
         &self,
         query: &ListQuery,
@@ -259,10 +258,9 @@ impl Timeline {
         measure: Measure,
         largest: i64,
         unit: &str,
-    ) -> String {
-        let mut out = String::new();
-        for group in self.groups(lane) {
-            let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+    ) -> Markup {
+        let bar = |group: &[Point]| {
+            let (first, last) = (group.first()?, group.last()?);
             let most = group.iter().map(|point| measure.of(point)).max().unwrap_or(0);
             let height = (most.max(0) as f64 / largest.max(1) as f64 * (HEIGHT - 3.0) + 3.0).min(HEIGHT);
             let x = self.x(first.started.max(self.from).min(first.completed));
@@ -279,21 +277,15 @@ impl Timeline {
                         .with_range(floor_ms(first.completed), floor_ms(last.completed) + 1_000_000);
                     let (from, to) = (tick_text(first.completed), tick_text(last.completed));
                     let title = t!("{0} to {1}: {2} profiles, at most {3}", from, to, group.len(), what);
-                    (range.href().replace('&', "&amp;"), title)
+                    (range.href(), title)
                 }
             };
-            // Writing to a string cannot fail.
-            let _ = write!(
-                out,
-                "<a href=\"{href}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" \
-                 height=\"{}\"><title>{title}</title></rect></a>",
-                tenth(x.min(WIDTH - 1.8)),
-                tenth(HEIGHT - height),
-                tenth(width),
-                tenth(height)
-            );
-        }
-        out
+            let (x, y) = (tenth(x.min(WIDTH - 1.8)), tenth(HEIGHT - height));
+            Some(html! {
+                a href=(href) { rect x=(x) y=(y) width=(tenth(width)) height=(tenth(height)) { title { (title) } } }
+            })
+        };
+        html! { @for bar in self.groups(lane).into_iter().filter_map(bar) { (bar) } }
     }
 
     /// The profiles one by one, or by pieces of time if they are many.
