@@ -36,6 +36,8 @@ const DEMO_ARCHIVE: Duration = Duration::from_secs(30);
 const DEMO_BE: u64 = 10_001;
 /// Threads that serve requests; captures, files and rendering have threads of their own.
 const WORKERS: usize = 2;
+/// Stack of a thread, in bytes: statements within their limits recurse in DataFusion, too.
+const STACK: usize = 8 << 20;
 
 /// Runs the server until SIGTERM or SIGINT.
 pub(crate) fn run(arguments: &ServeArgs) -> Result<()> {
@@ -46,6 +48,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
+        .thread_stack_size(STACK)
         .enable_all()
         .build()
         .context("start the runtime")?;

@@ -227,7 +227,7 @@ impl ScalarUDFImpl for Function {
             }
             column.push(&value);
         }
-        let mut array = column.finish();
+        let mut array = call.watch.memory.reserved(column.finish())?;
         if let Some(repeated) = repeated {
             array = take(&array, &UInt32Array::from(repeated.places), None)?;
         }

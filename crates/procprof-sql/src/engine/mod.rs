@@ -15,6 +15,7 @@
 //! | `nodes`, `reports`, `timeline`, `information_schema_rows` | the rows of computed tables |
 //! | `periods` | what functions of periods take, and sums of these |
 //! | `joins`, `sequence` | joins that can be ended, unions in order |
+//! | `limits` | the size of expressions, and memory of constants and of values that functions make |
 //! | `run` | running a statement, ending it early, and errors as those of MySQL |
 
 mod aggregates;
@@ -29,6 +30,7 @@ mod functions;
 mod information_schema;
 mod information_schema_rows;
 mod joins;
+mod limits;
 mod moment;
 mod nodes;
 mod parse;
@@ -53,7 +55,7 @@ use std::time::Duration;
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -80,7 +82,8 @@ use types::SqlType;
 const RUNNING_MAX: usize = 32;
 /// Batches of rows that wait for the client.
 const BATCHES: usize = 2;
-/// Memory of all statements for sorting, grouping and joining, in bytes.
+/// Memory of all statements for sorting, grouping and joining, for their constants and for texts that their functions
+/// make, in bytes.
 const MEMORY_MAX: usize = 256 << 20;
 /// Rows that operators work on at a time.
 const OPERATOR_ROWS: usize = 1024;
@@ -135,7 +138,7 @@ impl Engine {
         let limit = self.limit(session);
         let turn = self.turn(limit).await?;
         let (batches, rows) = mpsc::channel(BATCHES);
-        let watch = Arc::new(Watch::new(limit, cancel, Some(batches.downgrade())));
+        let watch = Arc::new(Watch::new(limit, cancel, Some(batches.downgrade()), self.pool()));
         let statement = self.bound(session, text, Some(parameters), &watch)?;
         let columns = statement.columns();
         let assigned = statement.assigned.clone();
@@ -221,7 +224,7 @@ impl Engine {
     ) -> Result<Prepared, SqlError> {
         let limit = self.limit(session);
         let _turn = self.turn(limit).await?;
-        let watch = Arc::new(Watch::new(limit, cancel, None));
+        let watch = Arc::new(Watch::new(limit, cancel, None, self.pool()));
         let statement = self.bound(session, text, None, &watch)?;
         Ok(Prepared { parameters: statement.parameters, columns: statement.columns() })
     }
@@ -246,6 +249,11 @@ impl Engine {
             }
             _ => Ok(statement),
         }
+    }
+
+    /// The memory of all statements.
+    fn pool(&self) -> &Arc<dyn MemoryPool> {
+        &self.state.runtime_env().memory_pool
     }
 
     fn limit(&self, session: &SessionInfo<'_>) -> Duration {
@@ -290,6 +298,7 @@ fn bound(
     let mut binder =
         Binder::new(session, Arc::clone(&context), parameters.unwrap_or_default(), Arc::clone(watch), names);
     let planned = binder.statement(&parsed.query)?;
+    limits::check_constants(&planned.plan)?;
     Ok(Statement {
         plan: planned.plan,
         outputs: planned.columns,
@@ -336,7 +345,8 @@ fn read_as(text: &str, database: &str) -> Result<Statement, SqlError> {
     let variables = Variables::default();
     let session =
         SessionInfo { user: String::new(), connection: 1, database, variables: &variables, now: Timestamp::UNIX_EPOCH };
-    let watch = Arc::new(Watch::new(Duration::from_secs(60), CancellationToken::new(), None));
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(MEMORY_MAX));
+    let watch = Arc::new(Watch::new(Duration::from_secs(60), CancellationToken::new(), None, &pool));
     let context = Arc::new(StatementContext::new(None, &watch));
     bound(&session, text, None, &watch, context)
 }

@@ -1,16 +1,18 @@
 //! Running one statement in the blocking pool, and sending its rows in batches.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryPool;
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::limits::StatementMemory;
 use super::types::SqlType;
 use super::value::Val;
 use crate::mysql::{SqlError, SqlErrorKind, Value};
@@ -29,7 +31,7 @@ const PATIENCE: u32 = 10;
 /// Time between two looks at the watch while no rows come.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// One statement's time, and whether anyone waits for it.
+/// One statement's time and memory, and whether anyone waits for it.
 pub(super) struct Watch {
     began: Instant,
     limit: Duration,
@@ -40,6 +42,7 @@ pub(super) struct Watch {
     waited: AtomicU64,
     /// Why it was ended.
     why: OnceLock<SqlError>,
+    pub(super) memory: StatementMemory,
 }
 
 impl Watch {
@@ -47,8 +50,10 @@ impl Watch {
         limit: Duration,
         cancel: CancellationToken,
         batches: Option<mpsc::WeakSender<Result<Vec<Vec<Value>>, SqlError>>>,
+        pool: &Arc<dyn MemoryPool>,
     ) -> Watch {
-        Watch { began: Instant::now(), limit, cancel, batches, waited: AtomicU64::new(0), why: OnceLock::new() }
+        let (waited, why, memory) = (AtomicU64::new(0), OnceLock::new(), StatementMemory::new(pool));
+        Watch { began: Instant::now(), limit, cancel, batches, waited, why, memory }
     }
 
     /// Adds the time of a wait for the client, which is not the statement's.

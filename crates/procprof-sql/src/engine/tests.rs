@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::collect;
 use jiff::Timestamp;
@@ -21,6 +23,11 @@ use crate::variables::Variables;
 
 /// The rows of a statement that reads no table, with `|` between values.
 fn rows(text: &str, parameters: &[Value]) -> Result<Vec<String>, SqlError> {
+    let state = planner().unwrap();
+    rows_within(&state, text, parameters)
+}
+
+fn rows_within(state: &SessionState, text: &str, parameters: &[Value]) -> Result<Vec<String>, SqlError> {
     let mut variables = Variables::default();
     variables.set_user("seven", Value::Integer(7)).unwrap();
     let now = "2026-11-21T07:30:00.123456Z".parse::<Timestamp>().unwrap();
@@ -31,11 +38,11 @@ fn rows(text: &str, parameters: &[Value]) -> Result<Vec<String>, SqlError> {
         variables: &variables,
         now,
     };
-    let watch = Arc::new(Watch::new(Duration::from_secs(600), CancellationToken::new(), None));
+    let pool = &state.runtime_env().memory_pool;
+    let watch = Arc::new(Watch::new(Duration::from_secs(600), CancellationToken::new(), None, pool));
     let context = Arc::new(StatementContext::new(None, &watch));
     let statement = bound(&session, text, Some(parameters), &watch, context)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let state = planner().unwrap();
     let batches = runtime.block_on(async {
         let plan = state.create_physical_plan(&statement.plan).await?;
         collect(plan, state.task_ctx()).await
@@ -54,6 +61,97 @@ fn rows(text: &str, parameters: &[Value]) -> Result<Vec<String>, SqlError> {
         }
     }
     Ok(rows)
+}
+
+#[test]
+fn constants_are_limited_before_the_statement_runs() {
+    let state = planner().unwrap();
+    let pool = Arc::clone(&state.runtime_env().memory_pool);
+    let texts = |count: usize| vec!["REPEAT('a', 1000000)"; count].join(", ");
+    let length = |text: String| format!("SELECT LENGTH({text})");
+    let failed = |text: &str| rows_within(&state, text, &[]).unwrap_err();
+    assert_eq!(rows_within(&state, &length(format!("CONCAT_WS('', {})", texts(1))), &[]).unwrap(), ["1000000"]);
+    assert_eq!(rows_within(&state, &length(format!("COALESCE({})", texts(10))), &[]).unwrap(), ["1000000"]);
+    for text in [length(format!("COALESCE({})", texts(200))), format!("SELECT {}", texts(200)), length(texts(499))] {
+        let failure = failed(&text);
+        assert!(
+            failure.to_string().contains("the constants of the statement take more than 32 MiB"),
+            "{failure} {}",
+            pool.reserved()
+        );
+        assert_eq!(pool.reserved(), 0, "{}", &text[..40]);
+    }
+    // Other statements have the memory.
+    let others = MemoryConsumer::new("others").register(&pool);
+    others.grow(super::MEMORY_MAX - (1 << 20));
+    let failure = failed("SELECT REPEAT('a', 1000000)");
+    assert!(failure.to_string().contains("other statements have the memory"), "{failure}");
+    drop(others);
+    assert_eq!(pool.reserved(), 0, "all is given back");
+}
+
+#[test]
+fn a_large_constant_stands_in_one_row_only() {
+    let numbers = "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 2000)";
+    let text = format!("{numbers} SELECT REPEAT('a', 1000000) FROM n");
+    let failure = rows(&text, &[]).unwrap_err();
+    assert!(
+        failure.to_string().ends_with("constants of 1000000 bytes in the rows of a table: at most 65536 are taken")
+    );
+    let text = format!("{numbers} SELECT COUNT(*), MAX(LENGTH(REPEAT('a', 1000000))) FROM n");
+    assert_eq!(rows(&text, &[]).unwrap(), ["2000|1000000"]);
+    assert_eq!(rows("SELECT LENGTH(x) FROM (SELECT REPEAT('a', 1000000) x) t", &[]).unwrap(), ["1000000"]);
+}
+
+#[test]
+fn texts_of_functions_are_reserved_while_they_are_held() {
+    let state = planner().unwrap();
+    let pool = Arc::clone(&state.runtime_env().memory_pool);
+    let numbers = "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 1000)";
+    // Each column has 60 MB in a batch of 1,000 rows.
+    let columns =
+        |count: usize| (0..count).map(|at| format!("REPEAT(CHAR(64 + {at} + i % 8), 60000)")).collect::<Vec<_>>();
+    let text = |count| {
+        format!(
+            "{numbers} SELECT MAX(LENGTH(GREATEST({}))) FROM (SELECT DISTINCT i FROM n) t",
+            columns(count).join(", ")
+        )
+    };
+    assert_eq!(rows_within(&state, &text(2), &[]).unwrap(), ["60000"]);
+    let failure = rows_within(&state, &text(6), &[]).map(drop).unwrap_err();
+    assert!(failure.to_string().contains("more than its share of 256 MiB of memory"), "{failure}");
+    assert_eq!(pool.reserved(), 0, "all is given back");
+}
+
+#[test]
+fn expressions_are_limited_in_depth_and_parts() {
+    let repeated = |part: &str, count: usize| part.repeat(count);
+    let deep = |text: String| rows(&text, &[]);
+    for (text, expected) in [
+        (format!("SELECT 1{}", repeated(" OR @a", 900)), "1"),
+        (format!("SELECT @a IS NULL{}", repeated(" AND @a IS NULL", 900)), "1"),
+        (format!("SELECT 1{}", repeated(" + 1", 900)), "901"),
+    ] {
+        assert_eq!(deep(text).unwrap(), [expected]);
+    }
+    assert_eq!(deep(format!("SELECT 1{}", repeated(" UNION ALL SELECT 1", 400))).unwrap().len(), 401);
+    assert_eq!(deep(format!("SELECT 1{}", repeated(" UNION SELECT 1", 400))).unwrap().len(), 1);
+    let of = "FROM (SELECT 1 x UNION ALL SELECT 2) t";
+    for (text, expected) in [
+        (format!("SELECT x{} {of}", repeated(" + x", 900)), "more than 200 levels"),
+        (format!("SELECT x{} {of}", repeated(" XOR x", 900)), "more than 200 levels"),
+        (format!("SELECT {}x{} {of}", repeated("(", 25), repeated(" BETWEEN 0 AND 9)", 25)), "more than 20000 names"),
+        (format!("SELECT {}x{} {of}", repeated("(", 40), repeated(" IN (0, 1))", 40)), ""),
+        (
+            format!("SELECT 1{}", repeated(" UNION ALL SELECT 1 EXCEPT ALL SELECT 2", 60)),
+            "set operations nest more than 40",
+        ),
+    ] {
+        match deep(text.clone()) {
+            Ok(_) => assert_eq!(expected, "", "{text}"),
+            Err(failure) => assert!(failure.to_string().contains(expected), "{failure}"),
+        }
+    }
 }
 
 #[test]

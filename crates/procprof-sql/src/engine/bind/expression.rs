@@ -13,6 +13,7 @@ use sqlparser::ast::{
 use super::{Binder, Bound, Place, ScopeColumn, is_same, unsupported, wrong};
 use crate::engine::decimal::Decimal;
 use crate::engine::functions::{dates, intervals, numbers, texts};
+use crate::engine::limits::{check_parts, parts};
 use crate::engine::moment;
 use crate::engine::types::{Coercibility, Collation, SqlType};
 use crate::engine::value::Val;
@@ -28,7 +29,16 @@ impl Binder<'_> {
     }
 
     pub(super) fn expression(&mut self, expr: &AstExpr, place: &Place<'_>) -> Answer {
-        Self::deeper(|| self.part(expr, place))
+        self.level += 1;
+        let bound = Self::deeper(|| self.part(expr, place));
+        self.level -= 1;
+        let bound = bound?;
+        let parts = parts(&bound.expr)?;
+        if self.level == 0 {
+            self.parts += parts;
+            check_parts(self.parts)?;
+        }
+        Ok(bound)
     }
 
     fn part(&mut self, expr: &AstExpr, assigning: &Place<'_>) -> Answer {
@@ -62,6 +72,9 @@ impl Binder<'_> {
                     )),
                     _ => Ok(made),
                 }
+            }
+            AstExpr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } => {
+                self.junction(expr, op, place)
             }
             AstExpr::BinaryOp { left, op, right } => self.binary(left, op, right, place),
             AstExpr::UnaryOp { op, expr: inner } => self.unary(op, inner, place),
@@ -365,6 +378,35 @@ impl Binder<'_> {
         }
     }
 
+    /// Conditions joined by `AND`, or by `OR`: as a tree of few levels, however many there are.
+    fn junction(&mut self, expr: &AstExpr, operator: &BinaryOperator, place: &Place<'_>) -> Answer {
+        let (mut conditions, mut rest) = (Vec::new(), expr);
+        while let AstExpr::BinaryOp { left, op, right } = rest
+            && op == operator
+        {
+            conditions.push(&**right);
+            rest = left;
+        }
+        conditions.push(rest);
+        let mut level = Vec::with_capacity(conditions.len());
+        for condition in conditions.into_iter().rev() {
+            let bound = self.expression(condition, place)?.numeric();
+            level.push(self.truth(&bound)?);
+        }
+        while level.len() > 1 {
+            let mut pairs = level.into_iter();
+            level = Vec::new();
+            while let Some(left) = pairs.next() {
+                level.push(match (pairs.next(), operator) {
+                    (None, _) => left,
+                    (Some(right), BinaryOperator::And) => left.and(right),
+                    (Some(right), _) => left.or(right),
+                });
+            }
+        }
+        Ok(self.logical(level.pop().unwrap_or_else(|| lit(true))))
+    }
+
     fn binary(&mut self, left: &AstExpr, operator: &BinaryOperator, right: &AstExpr, place: &Place<'_>) -> Answer {
         use BinaryOperator as Op;
         if let (AstExpr::Tuple(own), AstExpr::Tuple(other)) = (left, right) {
@@ -407,8 +449,6 @@ impl Binder<'_> {
         let pair = if is_of_bits { [own, other] } else { [own.numeric(), other.numeric()] };
         let kinds = [pair[0].kind, pair[1].kind];
         match operator {
-            Op::And => Ok(self.logical(self.truth(&pair[0])?.and(self.truth(&pair[1])?))),
-            Op::Or => Ok(self.logical(self.truth(&pair[0])?.or(self.truth(&pair[1])?))),
             Op::Xor => {
                 let (left, right) = (self.truth(&pair[0])?, self.truth(&pair[1])?);
                 Ok(self.logical(binary_expr(left, Operator::NotEq, right)))

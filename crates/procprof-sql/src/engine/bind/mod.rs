@@ -158,7 +158,12 @@ pub(super) struct Binder<'a> {
     pub(super) met: usize,
     /// Whether the statement limits its rows.
     pub(super) is_limited: bool,
+    /// Levels of queries, of set operations and of expressions.
     depth: usize,
+    sets: usize,
+    level: usize,
+    /// Parts of the expressions so far.
+    parts: usize,
     /// Tables that its plan has, a common one as often as it is used.
     tables: usize,
     /// Variables that the statement assigns and reads.
@@ -172,6 +177,8 @@ const STACK_LEFT: usize = 256 << 10;
 const STACK_MORE: usize = 4 << 20;
 /// Levels of queries in each other at most.
 const QUERIES_MAX: usize = 40;
+/// Levels of set operations at most; a row of one of them, such as many `UNION ALL`, is one level.
+const SETS_MAX: usize = 40;
 
 impl<'a> Binder<'a> {
     pub(super) fn new(
@@ -193,6 +200,9 @@ impl<'a> Binder<'a> {
             met: 0,
             is_limited: false,
             depth: 0,
+            sets: 0,
+            level: 0,
+            parts: 0,
             tables: 0,
             variables: RowVariables::default(),
         }
@@ -245,6 +255,7 @@ impl<'a> Binder<'a> {
         if let Some(values) = constants {
             let value = call.value(&values)?;
             if value.weight() <= super::call::LENGTH_MAX {
+                self.watch.memory.keep_constant(value.weight())?;
                 return Ok(Bound::constant(as_kept(value, returns)?, returns));
             }
         }

@@ -6,14 +6,16 @@ use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::Column;
 use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, Union};
 use sqlparser::ast::{
     Cte, LimitClause, OrderBy, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier, Value as AstValue, With,
 };
 
 use super::{
-    Binder, Bound, Common, Output, Place, Planned, QUERIES_MAX, Scope, ScopeColumn, is_same, unsupported, wrong,
+    Binder, Bound, Common, Output, Place, Planned, QUERIES_MAX, SETS_MAX, Scope, ScopeColumn, is_same, unsupported,
+    wrong,
 };
+use crate::engine::types::SqlType;
 use crate::mysql::{SqlError, SqlErrorKind};
 
 impl Binder<'_> {
@@ -129,17 +131,26 @@ impl Binder<'_> {
     }
 
     fn body(&mut self, body: &SetExpr, outer: Option<&Place<'_>>) -> Result<Planned, SqlError> {
-        Self::deeper(|| self.part_of_body(body, outer))
+        self.sets += 1;
+        if self.sets > SETS_MAX {
+            let text = format!("set operations nest more than {SETS_MAX} levels; that is not taken");
+            return Err(SqlError::new(SqlErrorKind::Limit, text));
+        }
+        let planned = Self::deeper(|| self.part_of_body(body, outer));
+        self.sets -= 1;
+        planned
     }
 
     fn part_of_body(&mut self, body: &SetExpr, outer: Option<&Place<'_>>) -> Result<Planned, SqlError> {
         match body {
             SetExpr::Select(select) => self.select(select, None, outer, false),
             SetExpr::Query(query) => self.query(query, outer),
-            SetExpr::SetOperation { left, op, set_quantifier, right } => {
-                let left = self.body(left, outer)?;
-                let right = self.body(right, outer)?;
-                self.combined(left, right, *op, *set_quantifier)
+            SetExpr::SetOperation { op, set_quantifier, .. } => {
+                let mut sides = Vec::new();
+                for side in operands(body) {
+                    sides.push(self.body(side, outer)?);
+                }
+                self.combined(sides, *op, *set_quantifier)
             }
             SetExpr::Values(values) => {
                 let mut rows = Vec::new();
@@ -210,23 +221,24 @@ impl Binder<'_> {
 
     fn combined(
         &mut self,
-        left: Planned,
-        right: Planned,
+        combined: Vec<Planned>,
         operator: SetOperator,
         quantifier: SetQuantifier,
     ) -> Result<Planned, SqlError> {
-        if left.columns.len() != right.columns.len() {
+        let outputs = combined.first().map_or_else(Vec::new, |first| first.columns.clone());
+        if combined.iter().any(|side| side.columns.len() != outputs.len()) {
             let text = "The used SELECT statements have a different number of columns";
             return Err(SqlError::new(SqlErrorKind::WrongColumnCount, text));
         }
-        let mut kinds = Vec::new();
-        for (own, other) in left.columns.iter().zip(&right.columns) {
-            kinds.push(as_stored(super::super::types::unified(&[own.kind, other.kind])?));
+        let mut kinds: Vec<SqlType> = outputs.iter().map(|output| output.kind).collect();
+        for side in combined.iter().skip(1) {
+            for (kind, column) in kinds.iter_mut().zip(&side.columns) {
+                *kind = as_stored(super::super::types::unified(&[*kind, column.kind])?);
+            }
         }
-        let outputs = left.columns.clone();
         let names: Vec<String> = outputs.iter().map(|_| self.fresh("c")).collect();
         let mut sides = Vec::new();
-        for side in [left, right] {
+        for side in combined {
             let mut casts = Vec::new();
             for ((own, kind), name) in side.columns.iter().zip(&kinds).zip(&names) {
                 let bound = Bound::of(Expr::Column(own.column.clone()), own.kind);
@@ -235,17 +247,16 @@ impl Binder<'_> {
             let plan = LogicalPlanBuilder::new(side.plan).project(casts).and_then(LogicalPlanBuilder::build);
             sides.push(plan.map_err(|error| self.failed(&error))?);
         }
-        let (Some(second), Some(first)) = (sides.pop(), sides.pop()) else {
-            return Err(wrong("a set operation of one side"));
-        };
         let is_all = matches!(quantifier, SetQuantifier::All);
         let has_keys = kinds.iter().any(|kind| kind.has_key());
-        let plan = match operator {
-            SetOperator::Union => LogicalPlanBuilder::new(first).union(second).and_then(LogicalPlanBuilder::build),
+        let plan = match (operator, <[LogicalPlan; 2]>::try_from(sides)) {
+            (SetOperator::Union, Ok(sides)) => union(sides.into()),
+            (SetOperator::Union, Err(sides)) => union(sides),
             _ if has_keys => return Err(unsupported("INTERSECT or EXCEPT of texts in a case-insensitive collation")),
-            SetOperator::Intersect => LogicalPlanBuilder::intersect(first, second, is_all),
-            SetOperator::Except => LogicalPlanBuilder::except(first, second, is_all),
-            SetOperator::Minus => return Err(unsupported("MINUS")),
+            (SetOperator::Intersect, Ok([first, second])) => LogicalPlanBuilder::intersect(first, second, is_all),
+            (SetOperator::Except, Ok([first, second])) => LogicalPlanBuilder::except(first, second, is_all),
+            (SetOperator::Minus, _) => return Err(unsupported("MINUS")),
+            (_, Err(_)) => return Err(wrong("a set operation without two sides")),
         };
         let plan = plan.map_err(|error| self.failed(&error))?;
         let made = plan.schema().columns();
@@ -426,4 +437,24 @@ pub(super) fn ordinal(expr: &sqlparser::ast::Expr) -> Option<usize> {
 
 pub(super) fn unknown_ordinal(number: usize) -> SqlError {
     SqlError::new(SqlErrorKind::UnknownColumn, format!("no such column: {number} in 'order clause'"))
+}
+
+/// What a set operation combines: the sides of a row of `UNION ALL`, or of `UNION DISTINCT`, or the two of another.
+fn operands(body: &SetExpr) -> Vec<&SetExpr> {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return vec![body] };
+    let (mut sides, mut rest) = (vec![&**right], &**left);
+    while *op == SetOperator::Union
+        && let SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: own, left, right } = rest
+        && matches!(own, SetQuantifier::All) == matches!(set_quantifier, SetQuantifier::All)
+    {
+        sides.push(&**right);
+        rest = &**left;
+    }
+    sides.push(rest);
+    sides.reverse();
+    sides
+}
+
+fn union(sides: Vec<LogicalPlan>) -> datafusion::common::Result<LogicalPlan> {
+    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(sides.into_iter().map(Arc::new).collect())?))
 }
