@@ -10,7 +10,7 @@ use crate::changes::{list_with_log, names_used};
 use crate::header::{FrameFacts, Header, Identity, Total};
 use crate::objects::Objects;
 use crate::part::{LOCAL_BITS, Span};
-use crate::read::{ReadLimits, Rows, TableFile};
+use crate::read::{ReadLimits, Rows, TableFile, check_size};
 use crate::rollup::Grain;
 use crate::selection::Selection;
 use crate::{Error, Hour, Part, Result, Table, Writer};
@@ -192,7 +192,7 @@ impl Archive {
             for at in 0..rows.len() {
                 ids.push(id(rows, at)?);
             }
-            Ok(())
+            self.check_headers(ids.len().saturating_mul(size_of::<ProfileId>()))
         })?;
         Ok(ids)
     }
@@ -241,7 +241,7 @@ impl Archive {
                     untimed,
                 });
             }
-            Ok(())
+            self.check_headers(found.len().saturating_mul(size_of::<Listed>()))
         })?;
         Ok(found)
     }
@@ -252,16 +252,17 @@ impl Archive {
     /// When its file cannot be read.
     pub fn node_names(&self, part: Part, grain: Grain) -> Result<BTreeSet<(String, u64)>> {
         let file = self.open(part, grain.headers())?;
-        let mut found = BTreeSet::new();
+        let (mut found, mut bytes) = (BTreeSet::new(), 0_usize);
         file.read(&["node", "node_name"], &|_| true, &mut |rows| {
             let (nodes, names) = (rows.integers("node")?, rows.texts("node_name")?);
             let mut last = None;
             for (at, node) in nodes.values().iter().enumerate() {
                 let row = Some((names.value(at), *node));
-                if row != last {
-                    found.insert((names.value(at).to_owned(), node.cast_unsigned()));
-                    last = row;
+                if row != last && found.insert((names.value(at).to_owned(), node.cast_unsigned())) {
+                    bytes = bytes.saturating_add(rows.bytes(at));
+                    self.check_headers(bytes)?;
                 }
+                last = row;
             }
             Ok(())
         })?;
@@ -284,12 +285,14 @@ impl Archive {
         let table = grain.headers();
         let file = self.open(part, table)?;
         let columns: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
-        let mut headers = Vec::new();
+        let (mut headers, mut bytes) = (Vec::new(), 0_usize);
         file.read(&columns, &|_| true, &mut |rows| {
             for at in 0..rows.len() {
                 let identity = identity(rows, at, grain)?;
                 let is_whole = grain == Grain::Profile || selection.has_hour(Hour::containing(identity.completed));
                 if is_whole && selection.has(&identity, rows.texts("node_name")?.value(at)) {
+                    bytes = bytes.saturating_add(size_of::<Header>()).saturating_add(rows.bytes(at));
+                    self.check_headers(bytes)?;
                     headers.push((rows.integers(grain.number())?.value(at), header(rows, at, identity, grain)?));
                 }
             }
@@ -318,6 +321,10 @@ impl Archive {
             Ok(())
         })?;
         Ok(sums)
+    }
+
+    fn check_headers(&self, bytes: usize) -> Result<()> {
+        check_size("bytes of the profiles of a part", bytes, self.limits.header_bytes)
     }
 
     pub(crate) fn open(&self, part: Part, table: Table) -> Result<TableFile> {

@@ -305,6 +305,7 @@ impl PartReader<'_> {
         }
         let (part, base) = (self.part, self.part.base());
         let file = self.archive.open(part, Table::Labels)?;
+        let mut entries = 0;
         file.read(&["labels", "key", "text", "number", "unit"], &|_| true, &mut |rows| {
             let (ids, texts, numbers) = (rows.integers("labels")?, rows.texts("text")?, rows.integers("number")?);
             for at in 0..rows.len() {
@@ -313,7 +314,9 @@ impl PartReader<'_> {
                 let text = if texts.is_null(at) { None } else { Some(frames.intern(texts.value(at))?) };
                 let number = (!numbers.is_null(at)).then(|| numbers.value(at));
                 set.push((key, text, number, frames.intern(rows.texts("unit")?.value(at))?));
+                entries += 1;
             }
+            check_size("labels of a part", entries, self.limits().stacks)?;
             check_size("bytes of texts of a sum", frames.text_bytes(), self.limits().text_bytes)
         })?;
         let missing = sets.iter().find(|(_, set)| set.is_empty());

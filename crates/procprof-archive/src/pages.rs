@@ -4,7 +4,8 @@
 //! (<https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift>):
 //!
 //! ```text
-//! PageHeader  1 type i32  2 uncompressed_page_size i32  3 compressed_page_size i32  4 crc i32  5.. headers by type
+//! PageHeader  1 type i32  2 uncompressed_page_size i32  3 compressed_page_size i32  4 crc i32
+//!             5 data_page_header  7 dictionary_page_header  8 data_page_header_v2: of each  1 num_values i32
 //! ```
 //! The compact protocol writes a field as a byte (difference of the ids << 4 | type) and its value, numbers as zigzag
 //! varints, and ends a struct by 0. For example, a data page of 24 bytes, 28 when compressed:
@@ -16,14 +17,28 @@
 /// Structs within structs, at most; a page header has three.
 const DEPTH: usize = 8;
 
-/// Checks that no page of a column takes more than `page_max` bytes unpacked.
-pub(crate) fn check(chunk: &[u8], page_max: u64) -> Result<(), String> {
-    let mut at = 0;
+/// Most that a column may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageLimits {
+    /// Bytes of a page, unpacked.
+    pub(crate) bytes: u64,
+    /// Values of all its pages together: a few bytes can repeat one without end.
+    pub(crate) values: u64,
+}
+
+/// Checks that the pages of a column are within limits.
+pub(crate) fn check(chunk: &[u8], most: PageLimits) -> Result<(), String> {
+    let (mut at, mut all) = (0, 0_u64);
     while at < chunk.len() {
         let mut reader = Compact { bytes: chunk, at };
-        let (unpacked, packed) = page(&mut reader).ok_or_else(|| format!("page header at {at} is malformed"))?;
-        if unpacked > page_max {
-            return Err(format!("page at {at} has {unpacked} bytes unpacked, more than the limit of {page_max}"));
+        let Page { unpacked, packed, values } =
+            page(&mut reader).ok_or_else(|| format!("page header at {at} is malformed"))?;
+        if unpacked > most.bytes {
+            return Err(format!("page at {at} has {unpacked} bytes unpacked, more than the limit of {}", most.bytes));
+        }
+        all = all.saturating_add(values);
+        if all > most.values {
+            return Err(format!("has {all} values up to the page at {at}, more than the limit of {}", most.values));
         }
         let end = usize::try_from(packed).ok().and_then(|packed| reader.at.checked_add(packed));
         at = end.filter(|end| *end <= chunk.len()).ok_or_else(|| format!("page at {at} lies behind the column"))?;
@@ -31,19 +46,27 @@ pub(crate) fn check(chunk: &[u8], page_max: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The sizes of a page, unpacked and packed.
-fn page(reader: &mut Compact<'_>) -> Option<(u64, u64)> {
-    let (mut unpacked, mut packed) = (None, None);
+/// What the header of a page says.
+struct Page {
+    unpacked: u64,
+    packed: u64,
+    /// Values of a data page; none of a dictionary, whose bytes bound them.
+    values: u64,
+}
+
+fn page(reader: &mut Compact<'_>) -> Option<Page> {
+    let (mut unpacked, mut packed, mut values) = (None, None, 0);
     let mut id = 0;
     while let Some((next, kind)) = reader.field(id)? {
         id = next;
         match id {
             2 if kind == I32 => unpacked = u64::try_from(reader.number()?).ok(),
             3 if kind == I32 => packed = u64::try_from(reader.number()?).ok(),
+            5 | 8 if kind == STRUCT => values = reader.count_of_values()?,
             _ => reader.skip(kind, DEPTH)?,
         }
     }
-    Some((unpacked?, packed?))
+    Some(Page { unpacked: unpacked?, packed: packed?, values })
 }
 
 const TRUE: u8 = 1;
@@ -100,6 +123,19 @@ impl Compact<'_> {
         Some(Some((id, byte & 15)))
     }
 
+    /// The number of values in the header of a data page.
+    fn count_of_values(&mut self) -> Option<u64> {
+        let (mut values, mut id) = (None, 0);
+        while let Some((next, kind)) = self.field(id)? {
+            id = next;
+            match id {
+                1 if kind == I32 => values = u64::try_from(self.number()?).ok(),
+                _ => self.skip(kind, DEPTH - 1)?,
+            }
+        }
+        values
+    }
+
     fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
             TRUE | FALSE => {}
@@ -144,29 +180,36 @@ impl Compact<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{PageLimits, check};
 
     #[test]
     fn pages_within_the_limit_pass() {
         let page = [&[0x15, 0, 0x15, 6, 0x15, 8, 0x2c, 0x15, 8, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0][..], &[0; 4]].concat();
-        let cases: [(&[u8], u64, Result<(), &str>); 6] = [
-            (&[], 0, Ok(())),
-            (&page, 3, Ok(())),
-            (&[&page[..], &page[..]].concat(), 3, Ok(())),
-            (&page, 2, Err("page at 0 has 3 bytes unpacked, more than the limit of 2")),
-            (&page[..20], 3, Err("page at 0 lies behind the column")),
-            (&page[..9], 3, Err("page header at 0 is malformed")),
+        let two = [&page[..], &page[..]].concat();
+        let dictionary =
+            [&[0x15, 4, 0x15, 6, 0x15, 8, 0x4c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0][..], &[0; 4]].concat();
+        let cases: [(&[u8], (u64, u64), Result<(), &str>); 9] = [
+            (&[], (0, 0), Ok(())),
+            (&page, (3, 4), Ok(())),
+            (&two, (3, 8), Ok(())),
+            (&dictionary, (3, 0), Ok(())),
+            (&page, (2, 4), Err("page at 0 has 3 bytes unpacked, more than the limit of 2")),
+            (&two, (3, 7), Err("has 8 values up to the page at 21, more than the limit of 7")),
+            (&page, (3, 3), Err("has 4 values up to the page at 0, more than the limit of 3")),
+            (&page[..20], (3, 4), Err("page at 0 lies behind the column")),
+            (&page[..9], (3, 4), Err("page header at 0 is malformed")),
         ];
-        for (chunk, limit, expected) in cases {
-            assert_eq!(check(chunk, limit), expected.map_err(str::to_owned), "{chunk:?}");
+        for (chunk, (bytes, values), expected) in cases {
+            assert_eq!(check(chunk, PageLimits { bytes, values }), expected.map_err(str::to_owned), "{chunk:?}");
         }
     }
 
     #[test]
     fn structs_within_structs_without_end_are_refused() {
-        assert_eq!(check(&[0x1c; 100_000], 1), Err("page header at 0 is malformed".to_owned()));
+        let most = PageLimits { bytes: 1, values: 1 };
+        assert_eq!(check(&[0x1c; 100_000], most), Err("page header at 0 is malformed".to_owned()));
         assert_eq!(
-            check(&[0x19, 0xf9, 0xff, 0xff, 0xff, 0xff, 0x0f], 1),
+            check(&[0x19, 0xf9, 0xff, 0xff, 0xff, 0xff, 0x0f], most),
             Err("page header at 0 is malformed".to_owned())
         );
     }

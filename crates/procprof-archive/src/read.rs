@@ -8,7 +8,10 @@ use std::io::{Cursor, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{Array, BooleanArray, Int64Array, MapArray, RecordBatch, StringViewArray, TimestampMicrosecondArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, MapArray, RecordBatch, StringViewArray, StructArray,
+    TimestampMicrosecondArray,
+};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
@@ -19,11 +22,14 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::Statistics;
 
 use crate::objects::Objects;
+use crate::pages::PageLimits;
 use crate::schema::{FORMAT, VERSION_KEY};
-use crate::{Error, Part, Result, Table};
+use crate::{Error, Grain, Part, Result, Table};
 
 /// Rows that are decoded at a time.
 const BATCH: usize = 4096;
+/// Entries of maps in a row group at most: a batch may have all of them.
+const ENTRIES_MAX: u64 = 1 << 22;
 /// Bytes at the end of a file that are read at first: most files' metadata is within them, and all of small files.
 const TAIL: u64 = 64 << 10;
 
@@ -34,6 +40,10 @@ pub struct ReadLimits {
     pub metadata_bytes: u64,
     /// Rows of a file.
     pub rows: u64,
+    /// Rows of a file of profiles or of their hours.
+    pub profiles: u64,
+    /// Bytes of what is known of the profiles, or hours, of a part.
+    pub header_bytes: usize,
     /// Bytes of the columns of a row group that are read, as they are stored.
     pub group_bytes: u64,
     /// Bytes of a page, unpacked.
@@ -49,6 +59,8 @@ impl Default for ReadLimits {
         ReadLimits {
             metadata_bytes: 16 << 20,
             rows: 1 << 28,
+            profiles: 1 << 22,
+            header_bytes: 512 << 20,
             group_bytes: 128 << 20,
             page_bytes: 16 << 20,
             stacks: 4 << 20,
@@ -137,12 +149,10 @@ impl TableFile {
         if groups != i128::from(file.num_rows()) || file.num_rows() < 0 {
             return Err(Error::malformed(&self.path, "the rows of its row groups are not those of the file"));
         }
-        if self.rows() > self.limits.rows {
-            return Err(Error::TooLarge {
-                what: format!("{}: rows", self.path),
-                size: self.rows(),
-                limit: self.limits.rows,
-            });
+        let is_of_headers = [Grain::Profile, Grain::Hour].iter().any(|grain| grain.headers() == self.table);
+        let limit = if is_of_headers { self.limits.profiles.min(self.limits.rows) } else { self.limits.rows };
+        if self.rows() > limit {
+            return Err(Error::TooLarge { what: format!("{}: rows", self.path), size: self.rows(), limit });
         }
         Ok(())
     }
@@ -262,6 +272,15 @@ fn viewed(field: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
+/// The bytes of the entries of a map, about.
+fn map_bytes(entries: &StructArray) -> usize {
+    let of_column = |column: &ArrayRef| match column.as_any().downcast_ref::<StringViewArray>() {
+        Some(texts) => texts.views().iter().map(|view| 32 + (*view as u32) as usize).sum(),
+        None => 32 * column.len(),
+    };
+    entries.columns().iter().map(of_column).sum()
+}
+
 /// Reads the metadata at the end of a file; where that begins, and what was read.
 fn metadata(object: &Object, limits: ReadLimits) -> Result<(ParquetMetaData, (u64, Bytes))> {
     let path = &*object.path;
@@ -315,18 +334,22 @@ impl Object {
                 size: group.compressed_size().max(0) as u64,
                 limit: limits.group_bytes,
             })?;
-            columns.push((name, (start, length as usize)));
+            // A column of one value a row has no more; those of maps have theirs in a list.
+            let is_repeated = column.column_descr().max_rep_level() > 0;
+            let values = if is_repeated { ENTRIES_MAX } else { u64::try_from(group.num_rows()).unwrap_or(0) };
+            columns.push((name, (start, length as usize), values));
         }
-        let is_at_end = |(_, (start, _)): &&(String, (u64, usize))| *start >= self.end.0;
+        let is_at_end = |(_, (start, _), _): &&(String, (u64, usize), u64)| *start >= self.end.0;
         let elsewhere = columns.iter().filter(|column| !is_at_end(column));
-        let ranges: Vec<(u64, usize)> = elsewhere.map(|(_, range)| *range).collect();
+        let ranges: Vec<(u64, usize)> = elsewhere.map(|(_, range, _)| *range).collect();
         let mut read = self.objects.read_ranges(&self.path, &ranges)?.into_iter();
         let mut kept = Vec::new();
         for column in &columns {
-            let (name, (start, length)) = column;
+            let (name, (start, length), values) = column;
             let bytes = if is_at_end(&column) { self.at_end(*start, *length) } else { read.next() };
             let bytes = bytes.ok_or_else(|| Error::column(&*self.path, name, "is cut"))?;
-            let checked = crate::pages::check(&bytes, limits.page_bytes);
+            let most = PageLimits { bytes: limits.page_bytes, values: *values };
+            let checked = crate::pages::check(&bytes, most);
             checked.map_err(|why| Error::column(&*self.path, name, why))?;
             kept.push((*start, bytes));
         }
@@ -410,6 +433,19 @@ impl Rows<'_> {
     pub(crate) fn is_missing(&self, column: &str, row: usize) -> Result<bool> {
         let found = self.batch.column_by_name(column).ok_or_else(|| self.wrong(column, "is missing"))?;
         Ok(found.is_null(row))
+    }
+
+    /// The bytes that a row takes in memory, about.
+    pub(crate) fn bytes(&self, row: usize) -> usize {
+        let bytes = |array: &dyn Array| match array.as_any().downcast_ref::<StringViewArray>() {
+            Some(texts) if !texts.is_null(row) => 32 + texts.value(row).len(),
+            _ => 32,
+        };
+        let of_column = |array: &ArrayRef| match array.as_any().downcast_ref::<MapArray>() {
+            Some(map) => map_bytes(&map.value(row)),
+            None => bytes(array.as_ref()),
+        };
+        self.batch.columns().iter().map(of_column).sum()
     }
 
     /// An error of a column.

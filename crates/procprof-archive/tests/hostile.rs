@@ -173,6 +173,9 @@ fn limits_are_stated() {
     let limits = ReadLimits::default();
     let profiles = part(0).path(Table::Profiles);
     assert_eq!(read_with(ReadLimits { rows: 3, ..limits }), format!("{profiles}: rows: 7 exceeds the limit of 3"));
+    assert_eq!(read_with(ReadLimits { profiles: 3, ..limits }), format!("{profiles}: rows: 7 exceeds the limit of 3"));
+    let error = read_with(ReadLimits { header_bytes: 3000, ..limits });
+    assert!(error.starts_with("bytes of the profiles of a part: ") && error.ends_with(" exceeds the limit of 3000"));
     assert!(read_with(ReadLimits { group_bytes: 10, ..limits }).ends_with("exceeds the limit of 10"));
     assert_eq!(read_with(ReadLimits { stacks: 3, ..limits }), "stacks of a part: 4 exceeds the limit of 3");
     let error = read_with(ReadLimits { text_bytes: 3, ..limits });

@@ -32,11 +32,15 @@ use crate::{Error, Result};
 const WRITER_FILE: &str = "archive-writer";
 /// Mode of that file.
 const WRITER_MODE: u32 = 0o640;
+/// Bytes of the file with the name of a writer, at most.
+const WRITER_BYTES_MAX: u64 = 4096;
 
 /// What a server reads of its archive takes about 200 MB at most, however large the archive is.
 const READ: ReadLimits = ReadLimits {
     metadata_bytes: 16 << 20,
     rows: 1 << 28,
+    profiles: 1 << 21,
+    header_bytes: 256 << 20,
     group_bytes: 64 << 20,
     page_bytes: 16 << 20,
     stacks: 1 << 20,
@@ -79,8 +83,10 @@ pub fn open(config: &Config, data: &Path, environment: &Environment) -> Result<O
 pub fn archive_writer(data: &Path) -> Result<Writer> {
     let path = data.join(WRITER_FILE);
     let setup = |why: String| Error::Setup { what: "archive", why: format!("{}: {why}", path.display()) };
-    match std::fs::read_to_string(&path) {
-        Ok(text) => text.trim().parse().map_err(|_| setup("not the name of a writer".to_owned())),
+    match procprof_files::read(&path, WRITER_BYTES_MAX) {
+        Ok(text) => {
+            String::from_utf8_lossy(&text).trim().parse().map_err(|_| setup("not the name of a writer".to_owned()))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let writer = Writer(uuid::Uuid::now_v7().as_u64_pair().1);
             procprof_files::create(&path, format!("{writer}\n").as_bytes(), WRITER_MODE)
