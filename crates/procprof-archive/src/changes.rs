@@ -36,6 +36,8 @@ const DONE: &str = ".done";
 const FORMAT: DiskFormat = DiskFormat { name: "compaction", version: 1 };
 /// Bytes of a change, at most.
 const BYTES_MAX: u64 = 4 << 20;
+/// The highest number of a day that a compaction takes. An object with a higher one is no change of ours.
+const NUMBER_MAX: u32 = 1_000_000;
 /// Listings until changes stay the same, at most.
 const TRIES: usize = 3;
 
@@ -56,8 +58,11 @@ impl ChangeId {
     fn from_path(path: &str) -> Option<(ChangeId, bool)> {
         let (day, name) = path.strip_prefix(FOLDER)?.strip_prefix('/')?.split_once('/')?;
         let (number, is_done) = name.strip_suffix(DONE).map_or((name, false), |number| (number, true));
-        let id = ChangeId { day: Hour::parse_date(day)?, number: number.parse().ok()? };
-        path.starts_with(&id.path()).then_some((id, is_done))
+        let number = number.parse().ok().filter(|number| *number <= NUMBER_MAX)?;
+        let id = ChangeId { day: Hour::parse_date(day)?, number };
+        path.strip_prefix(&id.path())
+            .is_some_and(|rest| rest == if is_done { DONE } else { "" })
+            .then_some((id, is_done))
     }
 }
 
@@ -113,7 +118,7 @@ pub(crate) fn staged(objects: &dyn Objects) -> Result<Vec<Part>> {
     Ok(objects.list("staged")?.iter().filter_map(|object| name(&object.path)).collect())
 }
 
-/// The changes of an archive that are not done, and the last number of each day.
+/// The changes of an archive that are not done, and the last number of each day. Objects of other names are left alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log {
     pub(crate) open: BTreeMap<ChangeId, Change>,
@@ -128,8 +133,7 @@ impl Log {
         let mut open: BTreeSet<ChangeId> = BTreeSet::new();
         // The mark of a change follows it.
         for object in objects.list(&below)? {
-            let found = ChangeId::from_path(&object.path);
-            let (id, is_done) = found.ok_or_else(|| Error::malformed(&object.path, "is no change of an archive"))?;
+            let Some((id, is_done)) = ChangeId::from_path(&object.path) else { continue };
             let last = log.last.entry(id.day).or_default();
             *last = id.number.max(*last);
             if is_done {

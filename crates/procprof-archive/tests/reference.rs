@@ -21,9 +21,8 @@ last error.
 The sum of a range (`/merge`) is made of the files in the data folder, if all its profiles are there, and these are at
 most 500 of 64 MiB together; otherwise of the archive, and of the files that the archive does not have, each profile
 once. `node` may then be given several times. The page and, unless files alone are summed, the header
-`Procprof-Coverage` say how many profiles are from where, how many hours have none, and how many files of the archive
-cannot be read: their profiles are left out, after an error that names the file where that shows only while it is
-summed. Whole hours of compacted days are summed by their [roll-ups](#compaction). At most 1,048,576 other profiles are
+`Procprof-Coverage` say how many profiles are from where, how many hours have none, and how many files cannot be
+read: their profiles are left out, and the page, the log and the warnings of SQL name them. Whole hours of compacted days are summed by their [roll-ups](#compaction). At most 1,048,576 other profiles are
 summed, 5,000 of them from files, with 1,048,576 stacks in all.
 
 The command works on archives without a server:
@@ -119,7 +118,8 @@ older than `archive_days_max` are not archived; what is dropped for its size whi
 archived again when that starts: keep more bytes than the data folder.
 
 One compaction runs at a time, by a lease in the folder `leases`; one that was killed keeps others away for
-`--lease-seconds` (60), that of a server for 5 minutes. It may be killed at any moment: the next one completes or
+`--lease-seconds` (60), that of a server for 5 minutes; one that would last longer than a day is of a clock that was
+wrong and keeps none away. Objects with other names in `leases` and `compactions` are left alone. It may be killed at any moment: the next one completes or
 removes what it has begun. What takes the place of what is in `compactions`, one small object for each change, which
 stays. procprof's own readers see each profile once all the time.
 

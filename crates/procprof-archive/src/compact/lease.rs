@@ -8,7 +8,8 @@
 //!
 //! Who takes it creates the object with the next number once the last one has expired; only one can. The holder renews
 //! its own object, and gives up when there is a higher number. A clock that goes wrong may make two holders: that costs
-//! work only, since each change is created under a number that none has used (see `changes`).
+//! work only, since each change is created under a number that none has used (see `changes`). One that
+//! would last longer than a day, or whose number no compaction has, is passed over.
 
 use procprof_files::DiskFormat;
 use procprof_profile::Nanos;
@@ -22,6 +23,10 @@ const FOLDER: &str = "leases";
 const START: &str = "leases/compaction-";
 /// Bytes of the object, at most.
 const BYTES_MAX: u64 = 100;
+/// The highest number that a compaction takes: one a second for 31 years. An object with a higher one is none of ours.
+const NUMBER_MAX: u64 = 1_000_000_000;
+/// A lease that lasts longer than this, in nanoseconds, and than the own one would, is of a clock that was wrong.
+const LEFT_MAX: i64 = 86_400_000_000_000;
 
 /// A lease that is held.
 pub(crate) struct Lease<'a> {
@@ -48,7 +53,7 @@ impl<'a> Lease<'a> {
         if let Some(last) = terms.last() {
             let until = expiry(objects, *last)?;
             let left = Nanos(until.0.saturating_sub(clock().0));
-            if left.0 > 0 {
+            if left.0 > 0 && left.0 <= length.0.max(LEFT_MAX) {
                 return Err(Error::Busy { left });
             }
         }
@@ -75,7 +80,7 @@ impl<'a> Lease<'a> {
         if now >= self.until {
             return Err(Error::LeaseLost);
         }
-        if self.until.0 - now.0 > self.length.0 / 2 {
+        if self.until.0.saturating_sub(now.0) > self.length.0 / 2 {
             return Ok(());
         }
         if terms(self.objects)?.last() != Some(&self.number) {
@@ -102,7 +107,7 @@ fn path(number: u64) -> String {
 
 /// The numbers that are there, rising.
 fn terms(objects: &dyn Objects) -> Result<Vec<u64>> {
-    let number = |path: &str| path.strip_prefix(START)?.parse().ok();
+    let number = |path: &str| path.strip_prefix(START)?.parse().ok().filter(|number| *number <= NUMBER_MAX);
     let mut terms: Vec<u64> = objects.list(FOLDER)?.iter().filter_map(|object| number(&object.path)).collect();
     terms.sort_unstable();
     Ok(terms)

@@ -238,6 +238,34 @@ fn one_compaction_runs_at_a_time() {
     compact_at(&archive, &limits(), Nanos(NOW.0 + 6 * SECOND), 7).unwrap();
 }
 
+#[test]
+fn objects_of_others_stop_no_compaction() {
+    let objects = some_days();
+    let archive = opened(&objects);
+    let year = NOW.0 / 1_000_000 + 365 * 86_400_000;
+    let strays = [
+        ("leases/compaction-18446744073709551615", "1:feed 9223372036854775807".to_owned()),
+        ("leases/compaction-9999999999", format!("1:feed {year}")),
+        ("compactions/date=2025-11-20/4294967295", "procprof.compaction 1\nat 1\n".to_owned()),
+        ("compactions/date=2025-11-20/note.txt", "of an operator".to_owned()),
+        ("compactions/date=2025-11-20/0001.doner", String::new()),
+        ("compactions/note.txt", "of an operator".to_owned()),
+    ];
+    // A clock that was a year ahead.
+    objects.put("leases/compaction-0000000003", format!("1:feed {year}").as_bytes()).unwrap();
+    for (path, text) in &strays {
+        objects.put(path, text.as_bytes()).unwrap();
+    }
+    let done = compact_at(&archive, &limits(), NOW, 7).unwrap();
+    assert!(done.written > 0 && done.failed.is_empty(), "{done:?}");
+    compact_at(&archive, &limits(), Nanos(NOW.0 + 700 * SECOND), 9).unwrap();
+    assert!(archive.parts().unwrap().replaced.is_empty());
+    for (path, text) in &strays {
+        let size = objects.size(path).unwrap();
+        assert_eq!(size, text.len() as u64, "{path} is left alone");
+    }
+}
+
 /// Names for one binary.
 struct Names;
 
