@@ -9,10 +9,12 @@
 //! digest.
 //!
 //! `format` is the version of both; `version` is that of the program. Servers of an earlier release skip it. One of a
-//! later version than this server reads is reported, and its server is not known here: both capture their nodes then.
+//! later version than this server reads, or with a lease that no server has, is reported, and its server is not known
+//! here: both capture their nodes then.
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use procprof_archive::{Objects, Writer};
@@ -30,6 +32,9 @@ const NODES: &str = "nodes.json";
 const HEARTBEAT_BYTES_MAX: u64 = 4096;
 /// Bytes of the keys of a server's nodes, at most: those of 400,000 nodes.
 const NODES_BYTES_MAX: u64 = 8 << 20;
+
+/// Leases that servers have, in seconds: the range of `server_lease_seconds`.
+pub(crate) const LEASE_SECONDS: RangeInclusive<u64> = 3..=3600;
 
 /// The two objects of a server.
 const FORMAT: DiskFormat = DiskFormat { name: "heartbeat", version: 1 };
@@ -154,8 +159,8 @@ pub(super) fn remove(objects: &dyn Objects, server: Writer) -> Result<()> {
 #[derive(Debug, Default)]
 pub(super) struct Heartbeats {
     pub(super) found: Vec<(Writer, Heartbeat)>,
-    /// Why the last one of a version that is not read is left out.
-    pub(super) newer: Option<Error>,
+    /// Why the last one of a version that is not read, or with a lease that is none, is left out.
+    pub(super) refused: Option<Error>,
 }
 
 /// Reads the heartbeats of an archive.
@@ -172,8 +177,15 @@ pub(super) fn heartbeats(objects: &dyn Objects) -> Result<Heartbeats> {
         let Ok(server) = server.parse() else { continue };
         match read(objects, &object.path, HEARTBEAT_BYTES_MAX) {
             Ok(bytes) => match FORMAT.check(&object.path, format(&bytes)) {
-                Ok(_) => all.found.extend(serde_json::from_slice(&bytes).ok().map(|heartbeat| (server, heartbeat))),
-                Err(error) => all.newer = Some(error.into()),
+                Ok(_) => match serde_json::from_slice::<Heartbeat>(&bytes) {
+                    Ok(heartbeat) if LEASE_SECONDS.contains(&heartbeat.lease) => all.found.push((server, heartbeat)),
+                    Ok(heartbeat) => {
+                        let why = format!("{}: a lease of {} s is none of a server", object.path, heartbeat.lease);
+                        all.refused = Some(Error::Setup { what: "servers", why });
+                    }
+                    Err(error) => tracing::debug!("{}: {error}", object.path),
+                },
+                Err(error) => all.refused = Some(error.into()),
             },
             Err(error) => tracing::debug!("{}: {}", object.path, crate::error::chain(&error)),
         }

@@ -61,7 +61,7 @@ impl Members {
         since: Duration,
         mut keys: impl FnMut(Writer, &str) -> Option<BTreeSet<NodeKey>>,
     ) {
-        self.listened += since;
+        self.listened = self.listened.saturating_add(since);
         self.has_listened = true;
         let now = self.listened;
         let present: BTreeSet<Writer> = heartbeats.iter().map(|(server, _)| *server).collect();
@@ -101,8 +101,9 @@ impl Members {
 
     /// Those that have not been alive for so long that nobody looks for them.
     pub(super) fn forgotten(&self) -> Vec<Writer> {
-        let is_forgotten =
-            |member: &Member| self.listened.saturating_sub(member.changed) > member.lease() * FORGOTTEN_AFTER;
+        let is_forgotten = |member: &Member| {
+            self.listened.saturating_sub(member.changed) > member.lease().saturating_mul(FORGOTTEN_AFTER)
+        };
         self.others().filter(|(_, member)| is_forgotten(member)).map(|(server, _)| server).collect()
     }
 

@@ -283,9 +283,9 @@ impl Servers {
             }
         }
         match listed {
-            Ok((Heartbeats { found, newer }, keys)) => {
+            Ok((Heartbeats { found, refused }, keys)) => {
                 self.listen(&mut state, found, keys, since);
-                error = error.or_else(|| newer.map(|newer| chain(&newer)));
+                error = error.or_else(|| refused.map(|refused| chain(&refused)));
             }
             Err(why) => error = Some(chain(&why)),
         }

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use procprof_archive::{Archive, ObjectFolder, Objects, Place, ReadLimits, Writer};
 
 use super::heartbeat::{Heartbeat, Heartbeats, NodeKey, encode_nodes, heartbeats, nodes, put_heartbeat, put_nodes};
+use super::members::Members;
 use super::numbers::SharedNumbers;
 use crate::archiving::{KnownParts, OpenArchive};
 use crate::law::{Contents, Mark, Row, check, line};
@@ -51,15 +53,36 @@ fn make_servers(folder: &Path) {
 fn read_servers(folder: &Path) -> Contents {
     let objects = ObjectFolder::open(folder).unwrap();
     let mut text = String::new();
-    let Heartbeats { found, newer } = heartbeats(&objects)?;
-    if let Some(newer) = newer {
-        return Err(newer.into());
+    let Heartbeats { found, refused } = heartbeats(&objects)?;
+    if let Some(refused) = refused {
+        return Err(refused.into());
     }
     for (server, heartbeat) in found {
         let keys = nodes(&objects, server, &heartbeat.nodes)?;
         line(&mut text, (server, heartbeat, keys));
     }
     Ok(text)
+}
+
+#[test]
+fn a_heartbeat_with_a_lease_of_no_server_is_passed_over_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    make_servers(folder.path());
+    let objects = ObjectFolder::open(folder.path()).unwrap();
+    for lease in [0, 2, 3601, u64::MAX] {
+        put_heartbeat(&objects, Writer(9), &Heartbeat { lease, ..heartbeat("0", false) }).unwrap();
+        let Heartbeats { found, refused } = heartbeats(&objects).unwrap();
+        assert_eq!(found.len(), 2);
+        let why = refused.unwrap().to_string();
+        let expected = format!("servers/0000000000000009/heartbeat.json: a lease of {lease} s is none of a server");
+        assert!(why.contains(&expected), "{why}");
+    }
+    let mut members = Members::default();
+    let long = |beat| vec![(Writer(9), Heartbeat { lease: u64::MAX, beat, ..heartbeat("0", false) })];
+    for (beat, since) in [(1, Duration::ZERO), (1, Duration::MAX), (2, Duration::MAX)] {
+        members.listen(long(beat), since, |_, _| None);
+        assert!(members.forgotten().is_empty());
+    }
 }
 
 fn numbers(folder: &Path) -> SharedNumbers {
