@@ -1,7 +1,7 @@
 //! The archive of a server: what is written, when, and once.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use procprof_archive::{Span, Table};
@@ -237,17 +237,88 @@ async fn a_range_is_summed_from_the_archive_and_the_store() {
     let page = server.text(&format!("/merge?{}", range(0, 4 * 3600))).await;
     assert!(page.contains(&part.path(Table::Profiles)), "{page}");
 
-    // Samples are only read when they are summed: the first sum fails and names the file, the next one has the rest.
+    // Samples are only read when they are summed: the first sum has the rest, and says so.
     let part = archive.parts().unwrap().whole.into_keys().nth(1).unwrap();
     let data = server.stop().await;
     archive.objects().put(&part.path(Table::Samples), b"PAR1 no more").unwrap();
     let server = reading(data).await;
-    let failed = server.get(&format!("/merge?{}&format=tree", range(0, 4 * 3600))).await;
-    assert_eq!((failed.status().as_u16(), failed.headers()["retry-after"].to_str().unwrap()), (503, "5"));
-    assert!(failed.text().await.unwrap().contains(&part.path(Table::Samples)));
-    let (sum, coverage) = summed(&server, 4 * 3600).await;
-    assert_eq!(sum, sum_of(&values[2..]));
-    assert!(coverage.unwrap().contains("unreadable=2,"));
+    std::fs::remove_dir_all(server.data.path().join("cache")).unwrap();
+    for _ in 0..2 {
+        let (sum, coverage) = summed(&server, 4 * 3600).await;
+        assert_eq!(sum, sum_of(&values[2..]));
+        assert!(coverage.unwrap().contains("unreadable=2,"));
+    }
+    assert!(server.text(&format!("/merge?{}", range(0, 4 * 3600))).await.contains(&part.path(Table::Samples)));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_files_are_left_out_of_sums_and_named() {
+    let values: Vec<Made> = (0..6).map(|at| [at + 1, 10 * (at + 1)]).collect();
+    let server = TestServer::start(quiet()).await;
+    let mut pushed = Vec::new();
+    for (at, values) in values.iter().enumerate() {
+        let file = made(START + 60 * at as i64, *values);
+        pushed.push(server.push("cpu", file).await);
+    }
+    let [id, name] = ["id", "file_name"].map(|key| pushed[0][key].as_str().unwrap().to_owned());
+    let (sum, coverage) = summed(&server, 3600).await;
+    assert_eq!((sum, coverage), (sum_of(&values), None));
+    let mut data = server.stop().await;
+    let path = found_below(&data.path().join("profiles"), &name);
+    let good = std::fs::read(&path).unwrap();
+    let mut flipped = good.clone();
+    // Within the samples, which are before the metadata.
+    flipped[40] ^= 4;
+    let damaged: [(&str, Option<Vec<u8>>); 5] = [
+        ("a flipped bit", Some(flipped)),
+        ("bytes after its end", Some([good.as_slice(), b"more"].concat())),
+        ("its first half", Some(good[..good.len() / 2].to_vec())),
+        ("nothing", Some(Vec::new())),
+        ("no file", None),
+    ];
+    for (what, bytes) in damaged {
+        match bytes {
+            Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+        let _ = std::fs::remove_dir_all(data.path().join("cache"));
+        let server = TestServer::in_folder(quiet(), data).await;
+        for round in 0..2 {
+            let (sum, coverage) = summed(&server, 3600).await;
+            assert_eq!(sum, sum_of(&values[1..]), "{what}");
+            // A file that is found to be gone at the start is no profile any more.
+            if let Some(coverage) = coverage {
+                assert!(coverage.contains("stored=5,") && coverage.contains("unreadable=1,"), "{what}: {coverage}");
+                let page = server.text(&format!("/merge?{}", range(0, 3600))).await;
+                assert!(page.contains("A file cannot be read") && page.contains(&id), "{what}, {round}: {page}");
+            } else {
+                assert_eq!(server.status(Method::GET, &format!("/api/profiles/{id}")).await, 404, "{what}");
+            }
+        }
+        let all: Vec<String> = pushed.iter().map(|one| format!("id={}", one["id"].as_str().unwrap())).collect();
+        let response = server.get(&format!("/merge?{}&format=collapsed", all.join("&"))).await;
+        if response.status() != 404 {
+            assert_eq!(response.status(), 200, "{what}");
+            assert!(response.headers()["procprof-coverage"].to_str().unwrap().contains("unreadable=1,"));
+        }
+        data = server.stop().await;
+    }
+}
+
+/// The path of a file in a folder or one below it.
+fn found_below(folder: &Path, name: &str) -> PathBuf {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.file_name().is_some_and(|found| found == name) {
+                return entry;
+            }
+        }
+    }
+    panic!("{name} is not there");
 }
 
 pub(crate) fn range(from: i64, to: i64) -> String {

@@ -80,7 +80,7 @@ async fn side(web: &Arc<Web>, params: &Params, [id, from, to]: [&str; 3]) -> Api
     for id in ids {
         entries.push(open(web, id).await?);
     }
-    Ok(Subject::sum(entries)?)
+    Ok(Subject::sum(&web.store, entries)?)
 }
 
 /// The range, the nodes and the type that parameters name.
@@ -138,7 +138,9 @@ async fn in_range(web: &Arc<Web>, params: &Params, keys: [&str; 2]) -> ApiResult
         let coverage = found.coverage();
         let is_here = coverage.in_both == coverage.archived && coverage.elsewhere == 0;
         let has_all = is_here && coverage.unreadable.is_empty() && coverage.silent.is_empty();
-        if coverage.profiles() > 0 && !(has_all && fits) {
+        // The archive may have what the data folder has no more.
+        let is_damaged = entries.iter().any(|entry| web.store.why_damaged(entry.id).is_some());
+        if coverage.profiles() > 0 && !(has_all && fits && !is_damaged) {
             return Ok(found.into());
         }
     }
@@ -154,7 +156,7 @@ async fn in_range(web: &Arc<Web>, params: &Params, keys: [&str; 2]) -> ApiResult
     if !fits {
         return Err(too_many(entries.len(), bytes));
     }
-    Ok(Subject::sum(entries)?)
+    Ok(Subject::sum(&web.store, entries)?)
 }
 
 /// An answer that says how much of the range of its subject there is, and from where.

@@ -2,9 +2,10 @@
 //! does not have from the store and from the other servers of the archive. A profile that several have is summed once,
 //! by its id. Whole hours of nodes are summed by their roll-ups, where the archive has these.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use procprof_archive::{Grain, Header, Hour, Identity, Listed, Numbered, Part, ProfileSum, ReadLimits, Selection};
 use procprof_profile::format::{Limits, decode};
@@ -62,8 +63,8 @@ pub struct Coverage {
     pub hours: u64,
     /// Those in which no profile was complete.
     pub empty_hours: u64,
-    /// Files of the archive that cannot be read, with the reasons; of their profiles there are those that the store
-    /// has.
+    /// Files that cannot be read, with the reasons: those of the archive, of whose profiles there are the ones that the
+    /// store has, and those of stored profiles.
     pub unreadable: Vec<String>,
 }
 
@@ -95,6 +96,17 @@ pub struct RangeSum {
     elsewhere: Vec<(String, Vec<hot::Found>)>,
     servers: Option<Arc<Servers>>,
     coverage: Coverage,
+    /// What there was when they were added up, if files have turned out to be unreadable.
+    loaded: Arc<OnceLock<Coverage>>,
+}
+
+/// What ended a sum that may be completed in another attempt.
+#[derive(Default)]
+struct Setbacks {
+    /// A compaction has replaced files.
+    has_vanished: Cell<bool>,
+    /// Files turned out to be unreadable; the next attempt leaves them out.
+    has_unreadable: Cell<bool>,
 }
 
 impl RangeSum {
@@ -123,6 +135,7 @@ impl RangeSum {
             elsewhere: Vec::new(),
             servers,
             coverage: Coverage::default(),
+            loaded: Arc::default(),
         };
         // Once more when files vanish meanwhile, since a compaction has replaced them.
         if found.find_listed(store, &elsewhere)?
@@ -286,6 +299,10 @@ impl RangeSum {
                 self.coverage.in_both += 1;
                 continue;
             }
+            if let Some(why) = store.why_damaged(*id) {
+                self.coverage.unreadable.push(why);
+                continue;
+            }
             let entry = match store.get(*id) {
                 Ok(entry) => entry,
                 // Deleted meanwhile.
@@ -304,14 +321,9 @@ impl RangeSum {
         Ok(())
     }
 
-    /// How much there is, and where.
+    /// How much there is, and where; once they are added up, how much there was then.
     pub fn coverage(&self) -> &Coverage {
-        &self.coverage
-    }
-
-    /// Whether it has parts that have turned out to be unreadable since it was found.
-    pub(super) fn has_broken(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| self.parts.iter().any(|(part, _)| known.why_broken(*part).is_some()))
+        self.loaded.get().unwrap_or(&self.coverage)
     }
 
     /// The text that is another one for other profiles.
@@ -331,43 +343,60 @@ impl RangeSum {
     }
 
     /// Adds them up. When files vanish meanwhile, since a compaction has replaced them, the profiles are found anew,
-    /// once.
+    /// once; when files turn out to be unreadable, without these, until there is none.
     pub(super) fn load(
         &self,
         store: &Store,
         go_on: &dyn Fn() -> Result<(), RenderError>,
     ) -> Result<Profile, RenderError> {
-        let has_vanished = Cell::new(false);
-        let loaded = self.load_found(store, go_on, &has_vanished);
-        if loaded.is_ok() || !has_vanished.get() {
-            return loaded;
+        let (mut found, mut vanishes) = (Cow::Borrowed(self), 1);
+        loop {
+            let setbacks = Setbacks::default();
+            let loaded = found.load_found(store, go_on, &setbacks);
+            let is_vanished = setbacks.has_vanished.get() && vanishes > 0;
+            if loaded.is_ok() || !(is_vanished || setbacks.has_unreadable.get()) {
+                if let Cow::Owned(found) = found {
+                    // Another report of the same may have said so before.
+                    let _ = self.loaded.set(found.coverage);
+                }
+                return loaded;
+            }
+            go_on()?;
+            if let Some(known) = self.known.as_ref().filter(|_| is_vanished) {
+                known.changed();
+                vanishes -= 1;
+            }
+            found = Cow::Owned(self.found_anew(store)?);
         }
-        if let Some(known) = &self.known {
-            known.changed();
-        }
-        // What was archived meanwhile is summed once.
+    }
+
+    /// The same range, found once more: what was archived meanwhile is summed once.
+    fn found_anew(&self, store: &Store) -> Result<RangeSum, RenderError> {
         let others = self.elsewhere.iter().cloned();
         let elsewhere = others.map(|(url, profiles)| Elsewhere { url, profiles: Ok(profiles) }).collect();
         let (range, known, servers) = (self.range.clone(), self.known.clone(), self.servers.clone());
-        RangeSum::find(store, known, range, servers, elsewhere)?.load_found(store, go_on, &has_vanished)
+        let mut found = RangeSum::find(store, known, range, servers, elsewhere)?;
+        found.coverage.silent.clone_from(&self.coverage.silent);
+        Ok(found)
     }
 
     fn load_found(
         &self,
         store: &Store,
         go_on: &dyn Fn() -> Result<(), RenderError>,
-        has_vanished: &Cell<bool>,
+        setbacks: &Setbacks,
     ) -> Result<Profile, RenderError> {
         let is_stopped = || go_on().is_err();
         let failed = |error: procprof_archive::Error| {
             if error.is_not_found() {
-                has_vanished.set(true);
+                setbacks.has_vanished.set(true);
             }
             match (error, &self.known) {
                 (procprof_archive::Error::Part { part, source }, Some(known)) => {
                     let why = chain(&*source);
                     known.set_broken(part, why.clone());
-                    RenderError::Unavailable(format!("archive: {why}; the next sum leaves this file's profiles out"))
+                    setbacks.has_unreadable.set(true);
+                    RenderError::Unavailable(format!("archive: {why}"))
                 }
                 (error, _) => archive_failed(error, go_on),
             }
@@ -393,9 +422,21 @@ impl RangeSum {
             };
             sum.add_parts(archive, &self.parts, &headers).map_err(failed)?;
         }
+        let mut failure = None;
         for entry in &self.stored {
             go_on()?;
-            sum.add(identity(entry), decoded(store, entry)?).map_err(failed)?;
+            match decoded(store, entry) {
+                Ok(profile) if failure.is_none() => sum.add(identity(entry), profile).map_err(failed)?,
+                // All that can't be read are found in one attempt.
+                Ok(_) => {}
+                Err(error) => {
+                    setbacks.has_unreadable.set(true);
+                    failure = failure.or(Some(error));
+                }
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
         }
         for (url, profiles) in &self.elsewhere {
             for some in chunks(profiles) {

@@ -1,7 +1,7 @@
 //! The subject of a report or a call tree: a stored profile, the sum of several or of a range, or the difference between
 //! two of these.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use procprof_profile::diff::{self, Scaling};
 use procprof_profile::format::{self, Limits};
@@ -29,14 +29,46 @@ pub struct Subject {
 
 #[derive(Clone, Debug)]
 enum Side {
-    /// At least one.
-    Stored(Vec<Entry>),
+    Stored(StoredProfiles),
     Range(Arc<RangeSum>),
+}
+
+/// At least one profile of the store.
+#[derive(Clone, Debug, Default)]
+struct StoredProfiles {
+    entries: Vec<Entry>,
+    /// Why files of others, which are left out, can't be read.
+    unreadable: Vec<String>,
+    /// The same of those among the entries, once they are loaded.
+    late: Arc<Mutex<Vec<String>>>,
+}
+
+impl StoredProfiles {
+    fn late(&self) -> MutexGuard<'_, Vec<String>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is; `None` for all.
+    fn coverage(&self) -> Option<Coverage> {
+        let late = self.late();
+        let unreadable = [self.unreadable.as_slice(), late.as_slice()].concat();
+        let stored = self.entries.len().saturating_sub(late.len()) as u64;
+        (!unreadable.is_empty()).then(|| Coverage { stored, unreadable, ..Coverage::default() })
+    }
+
+    fn load(&self, store: &Store, is_stopped: &dyn Fn() -> Result<(), RenderError>) -> Result<Profile, RenderError> {
+        let Sum { profile, unreadable } = sum(store, &self.entries, is_stopped)?;
+        *self.late() = unreadable;
+        Ok(profile)
+    }
 }
 
 impl From<&Entry> for Subject {
     fn from(entry: &Entry) -> Subject {
-        Subject { side: Side::Stored(vec![entry.clone()]), base: None }
+        Subject {
+            side: Side::Stored(StoredProfiles { entries: vec![entry.clone()], ..Default::default() }),
+            base: None,
+        }
     }
 }
 
@@ -47,11 +79,17 @@ impl From<RangeSum> for Subject {
 }
 
 impl Subject {
-    /// The sum of profiles.
+    /// The sum of profiles, without those whose files are known to be unreadable if there are others.
     ///
     /// # Errors
     /// [`RenderError::Question`] for none, more than [`SUMMED_MAX`] or more than [`SUMMED_BYTES_MAX`] bytes.
-    pub fn sum(profiles: Vec<Entry>) -> Result<Subject, RenderError> {
+    pub fn sum(store: &Store, mut profiles: Vec<Entry>) -> Result<Subject, RenderError> {
+        let mut unreadable: Vec<String> = profiles.iter().filter_map(|entry| store.why_damaged(entry.id)).collect();
+        if unreadable.len() < profiles.len() {
+            profiles.retain(|entry| store.why_damaged(entry.id).is_none());
+        } else {
+            unreadable.clear();
+        }
         let bytes = profiles.iter().map(|entry| entry.bytes).sum::<u64>();
         if profiles.is_empty() {
             return Err(RenderError::Question("there is no profile to show".to_owned()));
@@ -66,7 +104,8 @@ impl Subject {
             let why = format!("{} profiles of {} MiB, and at most {most} MiB are summed", profiles.len(), bytes >> 20);
             return Err(RenderError::Question(why));
         }
-        Ok(Subject { side: Side::Stored(profiles), base: None })
+        let stored = StoredProfiles { entries: profiles, unreadable, ..StoredProfiles::default() };
+        Ok(Subject { side: Side::Stored(stored), base: None })
     }
 
     /// The difference between this and a base.
@@ -78,23 +117,25 @@ impl Subject {
     /// The profile, if this is one alone.
     pub fn plain(&self) -> Option<&Entry> {
         match (&self.side, &self.base) {
-            (Side::Stored(profiles), None) if profiles.len() == 1 => profiles.first(),
+            (Side::Stored(stored), None) if stored.entries.len() == 1 => stored.entries.first(),
             _ => None,
         }
     }
 
-    /// What there is of the range that is summed, and of the one that it is compared with; `None` for stored profiles.
-    pub fn coverage(&self) -> [Option<&Coverage>; 2] {
+    /// What there is of the range that is summed, and of the one that it is compared with; `None` for stored profiles,
+    /// unless files of some turned out to be unreadable.
+    pub fn coverage(&self) -> [Option<Coverage>; 2] {
         [Some(&self.side), self.base.as_ref()].map(|side| match side {
-            Some(Side::Range(range)) => Some(range.coverage()),
-            _ => None,
+            Some(Side::Range(range)) => Some(range.coverage().clone()),
+            Some(Side::Stored(stored)) => stored.coverage(),
+            None => None,
         })
     }
 
     /// Whether nothing more can be named in any of the profiles, and none can join them.
     pub fn is_final(&self) -> bool {
         let is_final = |entry: &Entry| WantedSymbols::from_facts(&entry.meta).is_empty();
-        self.sides().all(|side| matches!(side, Side::Stored(entries) if entries.iter().all(is_final)))
+        self.sides().all(|side| matches!(side, Side::Stored(stored) if stored.entries.iter().all(is_final)))
     }
 
     fn sides(&self) -> impl Iterator<Item = &Side> {
@@ -104,7 +145,7 @@ impl Subject {
     /// The profile to whose node and id a report belongs in the cache: the first one.
     pub(super) fn owner(&self) -> Option<&Entry> {
         match &self.side {
-            Side::Stored(entries) => entries.first(),
+            Side::Stored(stored) => stored.entries.first(),
             Side::Range(_) => None,
         }
     }
@@ -121,8 +162,8 @@ impl Subject {
                     hash.update([name, b'r']);
                     hash.update(range.key());
                 }
-                Side::Stored(entries) => {
-                    for entry in entries {
+                Side::Stored(stored) => {
+                    for entry in &stored.entries {
                         hash.update([name]);
                         hash.update(format!("{} {};", entry.id, entry.bytes));
                     }
@@ -135,7 +176,7 @@ impl Subject {
     /// Errs for a page that was made elsewhere, which has no samples.
     pub(super) fn check(&self) -> Result<(), RenderError> {
         let is_foreign = |side: &Side| match side {
-            Side::Stored(entries) => entries.iter().any(|entry| entry.format != Format::Pprof),
+            Side::Stored(stored) => stored.entries.iter().any(|entry| entry.format != Format::Pprof),
             Side::Range(_) => false,
         };
         if self.sides().any(is_foreign) {
@@ -153,7 +194,7 @@ impl Subject {
         is_stopped: &dyn Fn() -> Result<(), RenderError>,
     ) -> Result<(Profile, Option<Profile>), RenderError> {
         let load = |side: &Side| match side {
-            Side::Stored(entries) => sum(store, entries, is_stopped),
+            Side::Stored(stored) => stored.load(store, is_stopped),
             Side::Range(range) => range.load(store, is_stopped),
         };
         Ok((load(&self.side)?, self.base.as_ref().map(load).transpose()?))
@@ -169,32 +210,61 @@ pub(super) fn difference(profile: Profile, base: Profile, scaling: Scaling) -> R
     diff::diff_base(&base, &profile).map_err(unlike)
 }
 
+/// Profiles added up.
+pub(super) struct Sum {
+    pub(super) profile: Profile,
+    /// Why files of profiles that are left out can't be read.
+    pub(super) unreadable: Vec<String>,
+}
+
+/// Adds up profiles. One whose file can't be read is left out, unless it is the only one.
 pub(super) fn sum(
     store: &Store,
     entries: &[Entry],
     is_stopped: &dyn Fn() -> Result<(), RenderError>,
-) -> Result<Profile, RenderError> {
-    let [first, rest @ ..] = entries else {
-        return Err(RenderError::Question("there is no profile to show".to_owned()));
-    };
-    let mut sum = decoded(store, first)?;
-    for entries in rest.chunks(DECODED_AT_ONCE) {
+) -> Result<Sum, RenderError> {
+    let (mut sum, mut unreadable, mut failure) = (None, Vec::new(), None);
+    for entries in entries.chunks(DECODED_AT_ONCE) {
         let mut more = Vec::with_capacity(entries.len());
         for entry in entries {
             is_stopped()?;
-            more.push(decoded(store, entry)?);
+            match decoded(store, entry) {
+                Ok(profile) => more.push(profile),
+                Err(error) => {
+                    unreadable.push(error.to_string());
+                    failure = failure.or(Some(error));
+                }
+            }
         }
-        let all: Vec<&Profile> = std::iter::once(&sum).chain(&more).collect();
-        sum = merge::merge_while(&all, &|| is_stopped().is_ok()).map_err(|error| match error {
+        if sum.is_none() && more.len() <= 1 {
+            sum = more.pop();
+            continue;
+        }
+        let all: Vec<&Profile> = sum.iter().chain(&more).collect();
+        sum = Some(merge::merge_while(&all, &|| is_stopped().is_ok()).map_err(|error| match error {
             procprof_profile::Error::Stopped => is_stopped().err().unwrap_or_else(super::failed),
             error => RenderError::Question(error.to_string()),
-        })?;
+        })?);
     }
-    Ok(sum)
+    match (sum, failure) {
+        (Some(profile), _) => Ok(Sum { profile, unreadable }),
+        (None, Some(failure)) => Err(failure),
+        (None, None) => Err(RenderError::Question("there is no profile to show".to_owned())),
+    }
 }
 
+/// The profile of a stored file; the store remembers one that can't be read.
 pub(super) fn decoded(store: &Store, entry: &Entry) -> Result<Profile, RenderError> {
-    let bytes = store.open_bytes(entry.id)?;
-    let unreadable = |error: procprof_profile::Error| RenderError::Internal(format!("profile {}: {error}", entry.id));
-    Ok(format::decode(&bytes, &Limits::default()).map_err(unreadable)?.profile)
+    let damaged = |why: String| {
+        if store.set_damaged(entry.id, why.clone()) {
+            tracing::warn!("{why}");
+        }
+    };
+    let bytes = store.open_bytes(entry.id).inspect_err(|error| damaged(crate::error::chain(error)))?;
+    let decoded = format::decode(&bytes, &Limits::default()).map_err(|error| {
+        let why = format!("profile {}: {error}", entry.id);
+        damaged(why.clone());
+        RenderError::Internal(why)
+    })?;
+    Ok(decoded.profile)
 }

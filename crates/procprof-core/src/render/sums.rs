@@ -10,7 +10,7 @@ use procprof_store::{FunctionTable, Total};
 use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 
 use super::range::{Coverage, ProfileRange, RangeSum, archive_failed, check_count, parts_between, stored_in_range};
-use super::subject::{self, SUMMED_BYTES_MAX, SUMMED_MAX};
+use super::subject::{self, SUMMED_BYTES_MAX, SUMMED_MAX, Sum};
 use super::{RenderError, Renderer};
 use crate::archiving::{KnownParts, NamedNodes};
 use crate::error::chain;
@@ -152,15 +152,8 @@ impl Renderer {
         let servers = self.servers.clone().filter(|_| self.archive.is_some());
         let elsewhere = servers.as_ref().map(|servers| servers.elsewhere_blocking(range.question()));
         let elsewhere = elsewhere.unwrap_or_default();
-        loop {
-            let (archive, servers, elsewhere) = (self.archive.clone(), servers.clone(), elsewhere.clone());
-            let found = RangeSum::find(&self.store, archive, range.clone(), servers, elsewhere)?;
-            match self.sum_found(&found, range, go_on) {
-                // Found anew without them, until there is none.
-                Err(RenderError::Unavailable(_)) if found.has_broken() => go_on()?,
-                summed => return summed,
-            }
-        }
+        let found = RangeSum::find(&self.store, self.archive.clone(), range.clone(), servers, elsewhere)?;
+        self.sum_found(&found, range, go_on)
     }
 
     fn sum_found(
@@ -179,11 +172,16 @@ impl Renderer {
             let entries = stored_in_range(&self.store, range, SUMMED_MAX)?;
             let bytes = entries.iter().map(|entry| entry.bytes).sum::<u64>();
             if entries.len() as u64 == coverage.profiles() && bytes <= SUMMED_BYTES_MAX {
-                (coverage.stored, coverage.archived) = (entries.len() as u64, 0);
-                return Ok(SummedRange { profile: Some(subject::sum(&self.store, &entries, go_on)?), coverage });
+                let Sum { profile, unreadable } = subject::sum(&self.store, &entries, go_on)?;
+                if unreadable.is_empty() {
+                    (coverage.stored, coverage.archived) = (entries.len() as u64, 0);
+                    return Ok(SummedRange { profile: Some(profile), coverage });
+                }
+                // The archive may have them.
             }
         }
-        Ok(SummedRange { profile: Some(found.load(&self.store, go_on)?), coverage })
+        let profile = found.load(&self.store, go_on)?;
+        Ok(SummedRange { profile: Some(profile), coverage: found.coverage().clone() })
     }
 
     /// Waits for a slot of reports.

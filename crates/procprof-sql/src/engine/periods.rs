@@ -178,10 +178,10 @@ impl PeriodCall<'_> {
         }
     }
 
-    /// Notes files of the archive that cannot be read.
+    /// Notes files that cannot be read.
     pub(super) fn unreadable(&self, files: &[String]) {
         for why in files {
-            self.warn(format!("profiles are missing: a file of the archive cannot be read: {why}"));
+            self.warn(format!("profiles are missing: a file cannot be read: {why}"));
         }
     }
 }

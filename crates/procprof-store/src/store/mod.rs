@@ -9,7 +9,7 @@ mod replace;
 mod retain;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
@@ -58,12 +58,17 @@ pub struct Store {
     removal: Mutex<()>,
     /// The history of the clock.
     timeline: Mutex<Timeline>,
+    /// Profiles whose files turned out to be unreadable, with the reasons.
+    damaged: Mutex<BTreeMap<ProfileId, String>>,
     /// Profiles that retention could not delete and has reported.
     undeletable: Mutex<BTreeSet<ItemKey>>,
     opened: Opened,
     /// The last one, so that the folder is free when all else has ended.
     lock_file: LockFile,
 }
+
+/// Profiles with unreadable files that a store remembers, at most.
+const DAMAGED_MAX: usize = 10_000;
 
 /// The report of opening.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,6 +155,7 @@ impl Store {
             gate: RwLock::default(),
             removal: Mutex::default(),
             timeline: Mutex::new(Timeline::open(data)),
+            damaged: Mutex::default(),
             undeletable: Mutex::default(),
             opened,
             lock_file: lock,
@@ -249,6 +255,20 @@ impl Store {
         let blob = BlobName::new(&folder, &entry.file_name)?;
         let bytes = blobs::read(&*self.blobs, blob, self.options.profile_bytes_max)?;
         bytes.ok_or_else(|| Error::Gone { id, file: blob.to_string() })
+    }
+
+    /// Remembers that the file of a profile can't be read, until it is replaced or deleted; whether that is new.
+    pub fn set_damaged(&self, id: ProfileId, why: impl Into<String>) -> bool {
+        let mut damaged = lock(&self.damaged);
+        if damaged.len() >= DAMAGED_MAX && !damaged.contains_key(&id) {
+            damaged.pop_first();
+        }
+        damaged.insert(id, why.into()).is_none()
+    }
+
+    /// Why the file of a profile can't be read, if that is known.
+    pub fn why_damaged(&self, id: ProfileId) -> Option<String> {
+        lock(&self.damaged).get(&id).cloned()
     }
 
     /// Deletes a profile and its cached renderings. Returns what was deleted.
@@ -413,6 +433,7 @@ impl Store {
         self.delete_file(node, file)?;
         self.catalog.remove(id)?;
         lock(&self.cache).forget(id);
+        lock(&self.damaged).remove(&id);
         Ok(())
     }
 

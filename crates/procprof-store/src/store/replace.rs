@@ -46,6 +46,7 @@ impl Store {
         let row = NewRow { id, node: old.node, file: old.file_name, bytes, facts: Cow::Borrowed(facts), functions };
         self.catalog.insert(&row)?;
         lock(&self.cache).forget(id);
+        lock(&self.damaged).remove(&id);
         Ok(self.with_pin(row.entry()?))
     }
 }

@@ -1133,9 +1133,9 @@ pub(super) static TABLE: &[[&str; 3]] = &[
         "{1} 个小时中有 {0} 个小时没有性能剖析。",
     ],
     [
-        "A file of the archive cannot be read, and its profiles are missing:",
-        "アーカイブのファイルを読み取れないため、そのプロファイルは含まれていません:",
-        "归档中的一个文件无法读取，其中的性能剖析缺失：",
+        "A file cannot be read, and its profiles are missing:",
+        "ファイルを読み取れないため、そのプロファイルは含まれていません:",
+        "一个文件无法读取，其中的性能剖析缺失：",
     ],
     ["day", "1 日", "当天"],
     [

@@ -64,8 +64,8 @@ pub(super) async fn sides(web: &Arc<Web>, params: &Params) -> ApiResult<(Side, O
     match summed(web, params).await {
         Ok(subject) => {
             for (side, coverage) in std::iter::once(&mut side).chain(&mut other).zip(subject.coverage()) {
-                side.coverage = coverage.cloned();
                 side.has_more &= coverage.is_none();
+                side.coverage = coverage;
             }
         }
         // The page says so.
@@ -130,7 +130,7 @@ pub(super) fn covered(side: &Side) -> Markup {
             p class="notice bad" { (t!("Another server cannot be asked; profiles that it has not archived are missing:")) " " (why) }
         }
         @for why in coverage.unreadable.iter().take(UNREADABLE_MAX) {
-            p class="notice bad" { (t!("A file of the archive cannot be read, and its profiles are missing:")) " " (why) }
+            p class="notice bad" { (t!("A file cannot be read, and its profiles are missing:")) " " (why) }
         }
     }
 }
