@@ -27,6 +27,7 @@ mod error;
 mod folder;
 mod new_file;
 mod output;
+mod read;
 mod version;
 
 pub use cache::{Bounds, CachedFile, FileCache, Layout, surplus};
@@ -34,4 +35,5 @@ pub use error::{Error, Result};
 pub use folder::{EntryKind, FileState, Folder};
 pub use new_file::{Durability, NewFile, create, remove, replace};
 pub use output::{write_over, write_over_by};
+pub use read::read;
 pub use version::DiskFormat;

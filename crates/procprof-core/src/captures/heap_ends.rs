@@ -22,6 +22,8 @@ use crate::kinds::HeapControl;
 
 /// Time between two tries to switch a flag off.
 const RETRY: Duration = Duration::from_secs(30);
+/// Bytes of the file, at most.
+const BYTES_MAX: u64 = 64 << 20;
 /// Longest sleep, so that a change of the clock is noticed.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// How long a node that is not registered is waited for after its end.
@@ -37,7 +39,7 @@ pub(super) struct HeapEnds {
 impl HeapEnds {
     /// As they were left. A file that cannot be read is an error in the log; the ends in it are lost.
     pub(super) fn open(file: PathBuf) -> HeapEnds {
-        let kept = match std::fs::read(&file) {
+        let kept = match procprof_files::read(&file, BYTES_MAX) {
             Ok(bytes) => parse(&String::from_utf8_lossy(&bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
             Err(error) => Err(error),

@@ -78,11 +78,8 @@ impl HostFolder {
 fn read(file: &Path) -> Result<KnownHost> {
     let failed = |cause| Error::File { what: FORMAT.name, path: file.to_owned(), cause };
     let wrong = |why: &str| failed(io::Error::other(why));
-    let length = std::fs::metadata(file).map_err(failed)?.len();
-    if length > FILE_BYTES_MAX {
-        return Err(wrong(&format!("{length} bytes are too many")));
-    }
-    let host: KnownHost = versioned_json::decode(FORMAT, file, &std::fs::read(file).map_err(failed)?)?;
+    let bytes = procprof_files::read(file, FILE_BYTES_MAX).map_err(failed)?;
+    let host: KnownHost = versioned_json::decode(FORMAT, file, &bytes)?;
     match file.file_stem().is_some_and(|stem| stem == host.facts.id.as_str()) {
         true => Ok(host),
         false => Err(wrong("it is of another host than its name says")),

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 const NAME: &str = "taken-over.json";
+/// Bytes of the list, at most.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// Distinguishes a file from another one of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +53,8 @@ pub(super) fn files(folder: &Path) -> Result<Files> {
 /// The files that an earlier start saw in that folder; empty when there was none, or when its list cannot be read.
 pub(super) fn read(data: &Path, folder: &Path) -> Files {
     let path = data.join(NAME);
-    let read = std::fs::read(&path).and_then(|bytes| serde_json::from_slice::<Seen>(&bytes).map_err(io::Error::other));
+    let bytes = procprof_files::read(&path, BYTES_MAX);
+    let read = bytes.and_then(|bytes| serde_json::from_slice::<Seen>(&bytes).map_err(io::Error::other));
     match read {
         Ok(seen) if seen.folder == folder => seen.files,
         Ok(_) => Files::new(),

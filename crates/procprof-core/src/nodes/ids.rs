@@ -18,6 +18,8 @@ use crate::versioned_json;
 
 const FORMAT: DiskFormat = DiskFormat { name: "node ids", version: 1 };
 const FIRST: u64 = 20_001;
+/// Bytes of the file, at most: of some million nodes.
+const BYTES_MAX: u64 = 256 << 20;
 /// Mode of the file.
 const MODE: u32 = 0o640;
 
@@ -69,7 +71,7 @@ impl NodeIds {
     /// The file cannot be read, is no id file or of a newer version: then nothing is numbered anew.
     pub fn open(data: &Path, shared: Option<Arc<dyn NodeNumbers>>) -> Result<NodeIds> {
         let path = data.join("nodes.json");
-        let given = match std::fs::read(&path) {
+        let given = match procprof_files::read(&path, BYTES_MAX) {
             Ok(bytes) => versioned_json::decode(FORMAT, &path, &bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Given { next: FIRST, nodes: BTreeMap::new() },
             Err(cause) => return Err(Error::File { what: FORMAT.name, path, cause }),

@@ -104,7 +104,7 @@ impl Journal {
         let error = |doing, source| Error::io(doing, &path, source);
         let file = open_file(&path)?;
         let mut damage = JournalDamage::default();
-        let bytes = std::fs::read(&path).map_err(|source| error("read", source))?;
+        let bytes = procprof_files::read(&path, u64::MAX).map_err(|source| error("read", source))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         damage.torn_bytes = (bytes.len() - whole) as u64;
         let mut version = None;

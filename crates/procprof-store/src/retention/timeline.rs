@@ -138,15 +138,10 @@ impl Timeline {
     /// Reads it from `DATA`; empty if there is none, or none that can be read.
     pub(crate) fn open(data: &Path) -> Timeline {
         let path = file(data);
-        match std::fs::metadata(&path) {
-            Ok(state) if state.len() <= FILE_MAX => {}
-            Ok(_) => {
-                tracing::warn!(file = %path.display(), "too large; the record of the clock begins anew");
-                return Timeline::default();
-            }
-            Err(_) => return Timeline::default(),
-        }
-        let read = std::fs::read(&path).map_err(|error| error.to_string());
+        let read = match procprof_files::read(&path, FILE_MAX) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Timeline::default(),
+            read => read.map_err(|error| error.to_string()),
+        };
         let timeline =
             read.and_then(|bytes| serde_json::from_slice::<Timeline>(&bytes).map_err(|error| error.to_string()));
         let sound =
