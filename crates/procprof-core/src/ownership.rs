@@ -4,10 +4,15 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
 use crate::error::{Error, Result};
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_WRITE: u32 = 0o002;
+/// Bytes that a folder must take to count as writable.
+const PROBE_BYTES: u64 = 4096;
 
 /// Rejects a file that others can write: they could name themselves as its users.
 ///
@@ -95,7 +100,22 @@ impl WatchedFolder {
             return Err(wrong(&"another folder has taken its place"));
         }
         rustix::fs::access(&self.path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)
-            .map_err(|error| wrong(&error))
+            .map_err(|error| wrong(&error))?;
+        self.write_probe().map_err(|error| wrong(&error))
+    }
+
+    /// Writes a block to a file without a name, which a full or broken disk refuses.
+    fn write_probe(&self) -> rustix::io::Result<()> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = match rustix::fs::open(&self.path, flags, Mode::RUSR | Mode::WUSR) {
+            // A file system without such files.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return Ok(()),
+            opened => opened?,
+        };
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, PROBE_BYTES).or_else(|error| match error {
+            Errno::OPNOTSUPP => rustix::io::pwrite(&file, &[0], 0).map(drop),
+            error => Err(error),
+        })
     }
 }
 
@@ -121,6 +141,39 @@ mod tests {
         }
         let error = not_writable("users file", &path, &file).unwrap_err().to_string();
         assert!(error.contains("may write it (mode 602)"), "{error}");
+    }
+
+    /// A file system of 64 KiB, unmounted when it is dropped.
+    struct SmallDisk(tempfile::TempDir);
+
+    impl SmallDisk {
+        fn mounted() -> SmallDisk {
+            let folder = tempfile::tempdir().unwrap();
+            let arguments = ["-t", "tmpfs", "-o", "size=64k", "procprof-test"];
+            let mounted = std::process::Command::new("mount").args(arguments).arg(folder.path()).status();
+            assert!(mounted.is_ok_and(|status| status.success()), "this test needs `mount -t tmpfs`, so root");
+            SmallDisk(folder)
+        }
+    }
+
+    impl Drop for SmallDisk {
+        fn drop(&mut self) {
+            // What is left is told at the end of the run.
+            let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+        }
+    }
+
+    #[test]
+    fn a_folder_on_a_full_disk_is_noticed() {
+        let disk = SmallDisk::mounted();
+        let place = WatchedFolder::from_path(disk.0.path().to_owned()).unwrap();
+        assert_eq!(place.check(), Ok(()));
+        let filler = disk.0.path().join("filler");
+        let error = std::fs::write(&filler, [0; 100_000]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        assert!(place.check().unwrap_err().contains("No space left"), "{:?}", place.check());
+        std::fs::remove_file(&filler).unwrap();
+        assert_eq!(place.check(), Ok(()));
     }
 
     #[test]
