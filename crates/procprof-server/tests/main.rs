@@ -14,6 +14,7 @@ mod differential;
 mod fe;
 mod harness;
 mod heap;
+mod hostile_texts;
 mod hosts;
 mod intake;
 mod mysql_periods;

@@ -1,6 +1,8 @@
 //! What all pages have around them.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use procprof_core::printable;
 
 use crate::assets;
 use crate::texts::{Language, Text, of_script, switch, t};
@@ -44,7 +46,7 @@ impl Frame<'_> {
     }
 
     pub(super) fn page(&self, body: Markup) -> Markup {
-        html! {
+        without_steering(html! {
             (DOCTYPE)
             html lang=(Language::current().tag()) {
                 head {
@@ -71,6 +73,12 @@ impl Frame<'_> {
                     (body)
                 }
             }
-        }
+        })
     }
+}
+
+/// The page without characters that change the direction of the text around them, which names may have.
+fn without_steering(page: Markup) -> Markup {
+    let PreEscaped(page) = page;
+    PreEscaped(if page.contains(printable::steers) { page.replace(printable::steers, "\u{fffd}") } else { page })
 }
