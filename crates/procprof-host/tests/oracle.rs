@@ -7,7 +7,7 @@ use procprof_host::{Filter, Options, Recorder, Recording, Target};
 use procprof_profile::Profile;
 use procprof_profile::format::{self, Limits};
 
-use crate::program::Program;
+use crate::program::{Program, perf_script};
 use crate::shares::{assert_share, count, functions, named};
 
 const HZ: u32 = 997;
@@ -44,9 +44,7 @@ fn record_beside_perf(program: &Program, callchains: &str) -> (Recording, Profil
         Some(recorder.finish().unwrap())
     });
     let recording = recording.expect("perf records");
-    let script = Command::new("perf").args(["script", "--no-inline", "-i"]).arg(&file).output().unwrap();
-    assert!(script.status.success(), "{}", String::from_utf8_lossy(&script.stderr));
-    (recording, format::decode(&script.stdout, &Limits::default()).unwrap().profile)
+    (recording, format::decode(&perf_script(&file, &[]), &Limits::default()).unwrap().profile)
 }
 
 /// Samples with a function whose name has this part below one that has the other, and all with the latter.

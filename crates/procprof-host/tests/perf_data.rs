@@ -10,7 +10,7 @@ use procprof_profile::format::{self, Decoded, Limits, perf_data};
 use procprof_profile::{Grammar, Profile};
 use procprof_symbolize::{PathUse, Sources, symbolize_profile};
 
-use crate::program::Program;
+use crate::program::{Program, perf_script};
 use crate::shares::{count, functions};
 
 /// Records a program; version 6.1 of `perf` aborts now and then, for seconds on end.
@@ -44,10 +44,7 @@ fn ours(file: &Path) -> Vec<Decoded> {
 
 /// The profiles as `perf script` reads it.
 fn theirs(file: &Path) -> Vec<Decoded> {
-    let script =
-        Command::new("perf").args(["script", "--no-inline", "-F", "+period", "-i"]).arg(file).output().unwrap();
-    assert!(script.status.success(), "{}", String::from_utf8_lossy(&script.stderr));
-    format::decode_events(&script.stdout, &Limits::default()).unwrap()
+    format::decode_events(&perf_script(file, &["-F", "+period"]), &Limits::default()).unwrap()
 }
 
 /// The samples with a function whose name has this part, as leaf or anywhere, as a share of all.

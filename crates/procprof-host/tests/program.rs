@@ -53,3 +53,19 @@ impl Program {
         Self { _folder: folder, path }
     }
 }
+
+/// A recording as `perf script` prints it; version 6.1 of `perf` aborts now and then, for seconds on end.
+pub(crate) fn perf_script(file: &Path, words: &[&str]) -> Vec<u8> {
+    let mut failures = String::new();
+    for _ in 0..20 {
+        let mut perf = Command::new("perf");
+        let output = perf.args(["script", "--no-inline", "-i"]).arg(file).args(words).output();
+        let output = output.expect("this test needs perf");
+        if output.status.success() {
+            return output.stdout;
+        }
+        failures += &format!("{}: {}\n", output.status, String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    panic!("perf script {}:\n{failures}", file.display());
+}

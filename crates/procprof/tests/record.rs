@@ -794,7 +794,10 @@ fn waits_are_recorded_as_time_off_cpu_within_the_wall_clock_or_of_locks_alone() 
             // A thread may be preempted behind the lock's function, which is no wait for the lock.
             let least = 0.95 * (exact - if kind == "lock" { preempted } else { 0.0 });
             let is_right = (least..=1.05 * exact).contains(&found);
-            assert!(is_right, "{kind}: {function} {found}, printed {exact}\n{printed}");
+            if !is_right {
+                let stacks = procprof().args(["report", "-collapsed"]).arg(&file).output().unwrap();
+                panic!("{kind}: {function} {found}, printed {exact}\n{printed}\n{}", text(&stacks));
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn requests_to_a_go_process_equal_those_of_go_tool_pprof() {
     let (go, kept) = (Profiled::go(), folder());
     let kept = kept.path();
-    let host_alone = report(kept, &["-top", "-seconds=1", &go.address]);
+    let host_alone = report(kept, &["-top", "-seconds=1", "-timeout=600", &go.address]);
     let printed = text(&host_alone);
     assert!(
         host_alone.status.success() && printed.contains("main.hot70") && printed.contains("Type: cpu"),
@@ -62,7 +62,7 @@ fn requests_to_a_go_process_equal_those_of_go_tool_pprof() {
 
     let peers = folder();
     let mut pprof = Command::new("go");
-    pprof.args(["tool", "pprof", "-top", "-seconds=1", &go.address]).env("PPROF_TMPDIR", peers.path());
+    pprof.args(["tool", "pprof", "-top", "-seconds=1", "-timeout=600", &go.address]).env("PPROF_TMPDIR", peers.path());
     let output = pprof.output().expect("this test needs go");
     assert!(output.status.success(), "{}", text(&output));
     let output =
