@@ -1,11 +1,12 @@
-//! The audit log: actions with their users, and refused requests. Its rate is bounded, so that no client can flood it.
+//! The audit log: actions with their users, and refused requests. Its rate is bounded, so that no client can flood it,
+//! and one requester has a quarter of the lines of its kind, so that none hides those of others.
 
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::auth::Principal;
-use crate::throttle::Throttle;
+use crate::auth::{Principal, network};
+use crate::throttle::SharedThrottle;
 
 /// Lines of a kind within [`WINDOW`]; what is beyond is counted.
 const REFUSALS: u32 = 60;
@@ -15,36 +16,39 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// The log of actions and refusals.
 pub struct Audit {
-    acts: Throttle,
-    pushes: Throttle,
-    refusals: Throttle,
+    acts: SharedThrottle<String>,
+    pushes: SharedThrottle<String>,
+    refusals: SharedThrottle<IpAddr>,
 }
 
 impl Default for Audit {
     fn default() -> Audit {
-        let lines = |count| Throttle::new(count, WINDOW);
-        Audit { acts: lines(ACTS), pushes: lines(PUSHES), refusals: lines(REFUSALS) }
+        Audit {
+            acts: SharedThrottle::new(ACTS, WINDOW),
+            pushes: SharedThrottle::new(PUSHES, WINDOW),
+            refusals: SharedThrottle::new(REFUSALS, WINDOW),
+        }
     }
 }
 
 impl Audit {
     /// A user changed something: `profile ID deleted`.
     pub fn act(&self, principal: &Principal, what: impl Display) {
-        if let Some(held) = self.acts.pass() {
+        if let Some(held) = self.acts.pass(&principal.name) {
             tracing::info!("{what} by {}{held}", principal.name);
         }
     }
 
     /// A user sent a profile.
     pub fn push(&self, principal: &Principal, what: impl Display) {
-        if let Some(held) = self.pushes.pass() {
+        if let Some(held) = self.pushes.pass(&principal.name) {
             tracing::info!("{what} by {}{held}", principal.name);
         }
     }
 
     /// A request or a login was refused.
     pub fn refusal(&self, from: IpAddr, why: impl Display) {
-        if let Some(held) = self.refusals.pass() {
+        if let Some(held) = self.refusals.pass(&network(from)) {
             tracing::warn!("refused {from}: {why}{held}");
         }
     }

@@ -36,6 +36,7 @@ pub mod retention;
 pub mod servers;
 pub mod settings;
 mod shared_bytes;
+pub mod shares;
 mod source_files;
 pub mod symbols;
 pub mod throttle;
@@ -43,4 +44,4 @@ pub mod usage;
 mod versioned_json;
 
 pub use error::{Error, Result, chain};
-pub use printable::Printable;
+pub use printable::{Printable, in_one_line, is_plain, without_controls};

@@ -1,4 +1,5 @@
-//! External text made safe for a log: nothing in it moves the cursor, begins a line or turns the reading direction.
+//! External text made safe: nothing in it moves the cursor, begins a line or turns the reading direction. Logs escape
+//! such characters ([`Printable`]); names that others send may not have them ([`is_plain`]).
 
 use std::fmt::{self, Write};
 
@@ -9,7 +10,7 @@ pub struct Printable<'a>(pub &'a str);
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in self.0.chars() {
-            match is_plain(character) {
+            match is_plain_character(character) {
                 true => f.write_char(character)?,
                 false => write!(f, "{}", character.escape_default())?,
             }
@@ -18,7 +19,22 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-fn is_plain(character: char) -> bool {
+/// Whether a text that others send can be a name: it has no character that [`Printable`] would escape.
+pub fn is_plain(text: &str) -> bool {
+    text.chars().all(is_plain_character)
+}
+
+/// The text without the characters that [`Printable`] would escape.
+pub fn without_controls(text: &str) -> String {
+    text.chars().filter(|character| is_plain_character(*character)).collect()
+}
+
+/// The text with a space in the place of each character that [`Printable`] would escape.
+pub fn in_one_line(text: &str) -> String {
+    text.chars().map(|character| if is_plain_character(character) { character } else { ' ' }).collect()
+}
+
+fn is_plain_character(character: char) -> bool {
     // Separators of lines and paragraphs, and what embeds or overrides a direction.
     let steers = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !character.is_control() && !steers
@@ -26,7 +42,20 @@ fn is_plain(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Printable;
+    use super::{Printable, in_one_line, is_plain, without_controls};
+
+    #[test]
+    fn a_name_turns_no_reading_direction() {
+        for (text, line, name) in [
+            ("ann", "ann", "ann"),
+            ("größe 大小", "größe 大小", "größe 大小"),
+            ("db\u{202e}lqsym", "db lqsym", "dblqsym"),
+            ("a\u{2067}b\nc\u{7f}", "a b c ", "abc"),
+        ] {
+            assert_eq!((in_one_line(text), without_controls(text)), (line.to_owned(), name.to_owned()));
+            assert_eq!(is_plain(text), text == name);
+        }
+    }
 
     #[test]
     fn nothing_from_outside_begins_a_line() {

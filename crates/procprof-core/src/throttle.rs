@@ -1,6 +1,8 @@
 //! A bound on how often the same thing is logged: the first at once, the rest counted.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +34,11 @@ impl Throttle {
         self.pass_at(Instant::now())
     }
 
+    /// Counts lines that were not written elsewhere.
+    fn hold(&self, lines: u64) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).held += lines;
+    }
+
     fn pass_at(&self, now: Instant) -> Option<Held> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(state.began) >= self.window || state.passed == 0 {
@@ -43,6 +50,43 @@ impl Throttle {
         }
         state.passed += 1;
         Some(Held(std::mem::take(&mut state.held)))
+    }
+}
+
+/// Requesters whose lines are counted apart; beyond it they are forgotten together.
+const REQUESTERS_MAX: usize = 10_000;
+
+/// A throttle of which one requester has a quarter of the lines.
+pub struct SharedThrottle<K> {
+    all: Throttle,
+    own_lines: u32,
+    own: Mutex<HashMap<K, Throttle>>,
+}
+
+impl<K: Clone + Eq + Hash> SharedThrottle<K> {
+    /// So many lines of all requesters in any window that begins with a line.
+    pub fn new(lines: u32, window: Duration) -> SharedThrottle<K> {
+        SharedThrottle { all: Throttle::new(lines, window), own_lines: lines.div_ceil(4), own: Mutex::default() }
+    }
+
+    /// Whether a line of a requester may be written now. The next one of that requester contains the number of its
+    /// lines that were not; where lines of others are the reason, the next one of all does.
+    pub fn pass(&self, requester: &K) -> Option<Held> {
+        self.pass_at(requester, Instant::now())
+    }
+
+    fn pass_at(&self, requester: &K, now: Instant) -> Option<Held> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.len() >= REQUESTERS_MAX && !own.contains_key(requester) {
+            own.clear();
+        }
+        let throttle = own.entry(requester.clone()).or_insert_with(|| Throttle::new(self.own_lines, self.all.window));
+        let Held(own_held) = throttle.pass_at(now)?;
+        let Some(Held(held)) = self.all.pass_at(now) else {
+            self.all.hold(own_held);
+            return None;
+        };
+        Some(Held(own_held + held))
     }
 }
 
@@ -68,5 +112,18 @@ mod tests {
         assert_eq!((at(2), at(3), at(59)), (None, None, None));
         assert_eq!(at(61).as_deref(), Some(" (3 more like it were not logged)"));
         assert_eq!(at(62).as_deref(), Some(""));
+    }
+
+    #[test]
+    fn one_requester_has_a_quarter_of_the_lines() {
+        let throttle = SharedThrottle::new(8, Duration::from_secs(60));
+        let now = Instant::now();
+        let at = |requester, seconds| {
+            throttle.pass_at(&requester, now + Duration::from_secs(seconds)).map(|held| held.to_string())
+        };
+        let passed = |requester| (0..100).filter(|_| at(requester, 0).is_some()).count();
+        assert_eq!(["a", "b", "c", "d", "e"].map(passed), [2, 2, 2, 2, 0]);
+        assert_eq!(at("a", 61).as_deref(), Some(" (100 more like it were not logged)"));
+        assert_eq!(at("b", 62).as_deref(), Some(" (98 more like it were not logged)"));
     }
 }

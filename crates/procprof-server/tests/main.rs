@@ -26,6 +26,7 @@ mod process;
 mod raw;
 mod renders;
 mod servers;
+mod shares;
 mod sources;
 mod start;
 mod symbols;

@@ -15,7 +15,7 @@ use super::starrocks::discover;
 use super::starrocks::heap::on_frontend;
 use super::statement::Target;
 use crate::Sql;
-use crate::mysql::{Column, ColumnType, SqlError, SqlErrorKind, StatementResult, Value};
+use crate::mysql::{Caller, Column, ColumnType, SqlError, SqlErrorKind, StatementResult, Value};
 
 /// Time a script may take, all nodes together; StarRocks has the same.
 const TIME: Duration = Duration::from_secs(600);
@@ -26,7 +26,7 @@ const TIME: Duration = Duration::from_secs(600);
 /// A script that cannot be parsed, an unknown node, and, with one node, the reason for its missing answer.
 pub(super) async fn answer(
     sql: &Arc<Sql>,
-    by: &str,
+    by: &Caller,
     target: &Target,
     script: &str,
 ) -> Result<StatementResult, SqlError> {
@@ -106,7 +106,7 @@ fn nodes(sql: &Sql, target: &Target) -> Result<Vec<Named>, SqlError> {
 }
 
 /// Everything the script prints on one node.
-async fn run(sql: &Arc<Sql>, by: &str, node: Arc<Node>, calls: &[Call]) -> Result<String, SqlError> {
+async fn run(sql: &Arc<Sql>, by: &Caller, node: Arc<Node>, calls: &[Call]) -> Result<String, SqlError> {
     let heap = NodeHeap::new(sql, node, by);
     let mut printed = String::new();
     for call in calls {

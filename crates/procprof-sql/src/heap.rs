@@ -14,7 +14,7 @@ use bytes::Bytes;
 use procprof_core::captures::{Arrived, HeapError, HeapProfiler, HeapResult};
 use procprof_core::nodes::{Node, THIS_SERVER_ID};
 use procprof_core::remote::process;
-use procprof_core::render::Requester;
+use procprof_core::shares::Requester;
 use procprof_process::Identity;
 use procprof_profile::{ProfileId, ProfileType};
 use procprof_report::Report;
@@ -25,7 +25,7 @@ use super::heap_graph::{self, Program};
 use super::script::{Call, Drawing};
 use super::starrocks::heap::FeNode;
 use crate::Sql;
-use crate::mysql::{SqlError, SqlErrorKind};
+use crate::mysql::{Caller, SqlError, SqlErrorKind};
 
 /// The output of a method without a result: the object it was called on.
 const INSTANCE: &str = "instance of HeapProf";
@@ -40,7 +40,7 @@ const STORE_TIME: Duration = Duration::from_secs(60);
 pub(super) struct NodeHeap<'a> {
     sql: &'a Arc<Sql>,
     node: Arc<Node>,
-    by: &'a str,
+    by: &'a Caller,
 }
 
 fn other(text: impl Into<String>) -> SqlError {
@@ -57,7 +57,7 @@ fn sentence<T>(result: HeapResult<T>) -> Result<Result<T, String>, SqlError> {
 }
 
 impl<'a> NodeHeap<'a> {
-    pub(super) fn new(sql: &'a Arc<Sql>, node: Arc<Node>, by: &'a str) -> NodeHeap<'a> {
+    pub(super) fn new(sql: &'a Arc<Sql>, node: Arc<Node>, by: &'a Caller) -> NodeHeap<'a> {
         NodeHeap { sql, node, by }
     }
 
@@ -115,7 +115,7 @@ impl<'a> NodeHeap<'a> {
         let stop = self.sql.stop.child_token();
         // The capture ends when the client no longer waits for the statement.
         let _given_up = stop.clone().drop_guard();
-        sentence(self.profiler().dump(self.by, stop, arrived).await)
+        sentence(self.profiler().dump(&self.by.principal.name, stop, arrived).await)
     }
 
     fn profiler(&self) -> HeapProfiler<'_> {
@@ -194,7 +194,7 @@ impl<'a> NodeHeap<'a> {
         let made = self
             .sql
             .renderer
-            .render(&entry.into(), report, &[], &Requester::User(self.by.to_owned()))
+            .render(&entry.into(), report, &[], &Requester::new(&self.by.principal, self.by.peer.ip()))
             .await
             .map_err(|error| other(error.to_string()))?;
         String::from_utf8(made.to_vec()).map_err(|error| other(error.to_string()))

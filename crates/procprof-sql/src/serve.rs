@@ -46,7 +46,7 @@ pub fn serve(
     };
     let config = sql.config();
     let limits = mysql::Limits {
-        connections: usize::try_from(config.mysql_connections_max).unwrap_or(256),
+        connections: config.mysql_connections_max,
         logins: LOGINS,
         packet: PACKET_MAX,
         login: LOGIN,

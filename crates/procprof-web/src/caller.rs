@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use procprof_core::auth::Principal;
-use procprof_core::render::Requester;
+use procprof_core::shares::Requester;
 
 use super::listen::peer;
 use super::problem::Problem;
@@ -12,8 +12,8 @@ use super::problem::Problem;
 /// A request's user.
 pub(crate) struct Caller(pub(crate) Principal);
 
-/// A request's user as a reader of reports.
-pub(crate) struct ReportRequester(pub(crate) Requester);
+/// A request's user as a requester of shares: of reports, uploads and the like.
+pub(crate) struct ShareRequester(pub(crate) Requester);
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Response;
@@ -23,11 +23,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for ReportRequester {
+impl<S: Send + Sync> FromRequestParts<S> for ShareRequester {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<ReportRequester, Response> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<ShareRequester, Response> {
         let Caller(principal) = Caller::from_request_parts(parts, state).await?;
-        Ok(ReportRequester(Requester::new(&principal, peer(&parts.extensions))))
+        Ok(ShareRequester(Requester::new(&principal, peer(&parts.extensions))))
     }
 }

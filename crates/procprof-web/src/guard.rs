@@ -18,10 +18,11 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use procprof_core::Printable;
 use procprof_core::auth::{Credentials, Principal, Refusal, UserRole};
+use procprof_core::config::Network;
 use procprof_core::connection_slots::Activity;
 
 use super::base_path::with_base;
-use super::listen::peer;
+use super::listen::{ClientAddress, peer};
 use super::pages;
 use super::policy::harden;
 use super::problem::Problem;
@@ -29,9 +30,10 @@ use super::route::Access;
 use crate::Web;
 
 /// The outermost layer: no panic gets out, problems become pages for people, every answer has the safe headers.
-pub(crate) async fn outer(State(web): State<Arc<Web>>, request: Request, next: Next) -> Response {
+pub(crate) async fn outer(State(web): State<Arc<Web>>, mut request: Request, next: Next) -> Response {
     let wants_page = wants_page(&request);
-    let peer = peer(request.extensions());
+    let peer = client_address(peer(request.extensions()), request.headers(), &web.config().trusted_proxies);
+    request.extensions_mut().insert(ClientAddress(peer));
     let checked = check_host(&web, &request).and_then(|()| check_origin(&request));
     if let Err(problem) = &checked {
         web.audit.refusal(peer, Printable(&problem.message));
@@ -57,6 +59,27 @@ pub(crate) async fn outer(State(web): State<Arc<Web>>, request: Request, next: N
     web.metrics.responses(response.status().as_u16());
     harden(response.headers_mut());
     response
+}
+
+/// The address of the client: the other end of the connection, or, if that is a proxy that is trusted, the last address
+/// in `X-Forwarded-For` that is no such proxy. Clients can write what they like before what the first trusted proxy has
+/// added, so nothing further left is read.
+fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
+    let values = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+    let forwarded: Vec<&str> = values.flat_map(|value| value.split(',')).collect();
+    let mut client = peer;
+    for text in forwarded.iter().rev() {
+        let is_trusted = trusted.iter().any(|network| network.contains(client));
+        let Some(address) = forwarded_address(text.trim()).filter(|_| is_trusted) else { break };
+        client = address;
+    }
+    client
+}
+
+/// An address, which some proxies write with its port.
+fn forwarded_address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
 /// Whether the client is a browser: then a problem is shown as a page.
@@ -264,4 +287,34 @@ pub(crate) fn credentials(headers: &HeaderMap) -> Option<Credentials> {
         return None;
     };
     Some(Credentials { name, password })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_trusted_proxies_name_the_client() {
+        let trusted = ["10.0.0.0/8", "::1"].map(|text| text.parse().unwrap());
+        for (peer, forwarded, client) in [
+            ("192.0.2.1", &["203.0.113.5"][..], "192.0.2.1"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.5"], "203.0.113.5"),
+            ("::ffff:10.0.0.1", &["203.0.113.5:4711"], "203.0.113.5"),
+            ("::1", &["[2001:db8::5]:80"], "2001:db8::5"),
+            ("10.0.0.1", &["6.6.6.6, 203.0.113.5", "10.0.0.2,10.0.0.3"], "203.0.113.5"),
+            ("10.0.0.1", &["6.6.6.6, 203.0.113.5"], "203.0.113.5"),
+            ("10.0.0.1", &["203.0.113.5, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["10.0.0.9"], "10.0.0.9"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in forwarded {
+                headers.append("x-forwarded-for", HeaderValue::from_static(value));
+            }
+            let found = client_address(peer.parse().unwrap(), &headers, &trusted);
+            assert_eq!(found, client.parse::<IpAddr>().unwrap(), "{peer} {forwarded:?}");
+        }
+    }
 }

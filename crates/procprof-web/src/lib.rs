@@ -38,6 +38,7 @@ mod texts;
 mod this_server_endpoints;
 mod time;
 mod trees;
+mod upload;
 mod viewer;
 
 use std::sync::Arc;

@@ -35,9 +35,14 @@ const ACCEPT_LOGGED: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub SocketAddr);
 
+/// The client's address, an extension of every request: that of a trusted proxy's client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClientAddress(pub IpAddr);
+
 /// The address that a request comes from.
 pub(crate) fn peer(extensions: &Extensions) -> IpAddr {
-    extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.ip())
+    let client = extensions.get::<ClientAddress>().map(|client| client.0);
+    client.or_else(|| Some(extensions.get::<Peer>()?.0.ip())).unwrap_or(IpAddr::from([0, 0, 0, 0]))
 }
 
 /// Limits of the accept loop.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use procprof_core::ingest::Inspected;
-use procprof_core::render::Requester;
+use procprof_core::shares::Requester;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::params::Params;
@@ -137,11 +137,18 @@ fn drop_oldest(files: &mut VecDeque<Arc<OpenedFile>>, owner: &Requester) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use procprof_core::auth::{Principal, UserRole};
     use procprof_core::ingest::Inspected;
     use procprof_profile::{Meta, Nanos};
     use procprof_store::Summary;
 
     use super::*;
+
+    fn requester(name: &str) -> Requester {
+        Requester::new(&Principal::new(name, UserRole::Viewer), IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
 
     fn keep(opened: &OpenedFiles, owner: &str, token: &str, bytes: usize) {
         let profile = Inspected {
@@ -155,14 +162,14 @@ mod tests {
             token: token.to_owned(),
             name: token.to_owned(),
             by: owner.to_owned(),
-            owner: Requester::User(owner.to_owned()),
+            owner: requester(owner),
             profiles: vec![profile],
             at: Instant::now(),
         });
     }
 
     fn tokens(opened: &OpenedFiles, owner: &str) -> Vec<String> {
-        opened.own(&Requester::User(owner.to_owned()), owner).iter().map(|file| file.token.clone()).collect()
+        opened.own(&requester(owner), owner).iter().map(|file| file.token.clone()).collect()
     }
 
     #[test]

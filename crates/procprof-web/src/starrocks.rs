@@ -17,7 +17,7 @@ use super::problem::{ApiResult, Problem};
 use super::profile_document;
 use super::time::Time;
 use crate::Web;
-use crate::caller::ReportRequester;
+use crate::caller::ShareRequester;
 use crate::subjects::compared;
 
 /// Most rows of the list; it has no pages.
@@ -26,7 +26,7 @@ const ROWS_MAX: usize = 10_000;
 /// `GET /proc_profile/file?filename=&node=&format=`
 pub(super) async fn view_file(
     State(web): State<Arc<Web>>,
-    ReportRequester(requester): ReportRequester,
+    ShareRequester(requester): ShareRequester,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Response> {
     let params = Params::parse(&query.unwrap_or_default())?;

@@ -9,7 +9,8 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
-use procprof_core::render::{AskedTree, Requester, Side, Subject, TreeSource};
+use procprof_core::render::{AskedTree, Side, Subject, TreeSource};
+use procprof_core::shares::Requester;
 use procprof_report::viewer::{Extent, FunctionRow, TableOrder, TableQuery, WIDE};
 use procprof_report::{Budget, Error};
 use schemars::JsonSchema;
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use crate::Web;
 use crate::answer::{Document, SLICE, mark_packed, pack, takes_packed};
-use crate::caller::{Caller, ReportRequester};
+use crate::caller::{Caller, ShareRequester};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::subjects::{SUM_KEYS, compared, covered, open, summed};
@@ -259,7 +260,7 @@ pub(crate) async fn of_profile(
     kind: &'static str,
     State(web): State<Arc<Web>>,
     Path(id): Path<String>,
-    ReportRequester(requester): ReportRequester,
+    ShareRequester(requester): ShareRequester,
     asked: AskedQuery,
 ) -> ApiResult<Response> {
     let params = Params::parse(&asked.query)?;
@@ -272,7 +273,7 @@ pub(crate) async fn of_profile(
 pub(crate) async fn of_sum(
     kind: &'static str,
     State(web): State<Arc<Web>>,
-    ReportRequester(requester): ReportRequester,
+    ShareRequester(requester): ShareRequester,
     asked: AskedQuery,
 ) -> ApiResult<Response> {
     let params = Params::parse(&asked.query)?;
@@ -286,7 +287,7 @@ pub(crate) async fn of_opened(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
     Path(token): Path<String>,
-    ReportRequester(requester): ReportRequester,
+    ShareRequester(requester): ShareRequester,
     asked: AskedQuery,
 ) -> ApiResult<Response> {
     let params = Params::parse(&asked.query)?;

@@ -12,9 +12,11 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use super::network;
 
 /// Time a count begins anew after.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -155,14 +157,6 @@ fn current<K: Copy + Eq + Hash>(counts: &mut HashMap<K, Count>, key: K) -> &mut 
         *count = Count::fresh();
     }
     count
-}
-
-/// The range from which one client can choose its address: with IPv6 that is the network of 64 bits.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        address => address,
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod users;
 mod verifier;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use argon2::password_hash::rand_core::{OsRng, RngCore};
@@ -22,6 +23,14 @@ use hash::verify_password;
 pub use token::{Token, add_token};
 pub use users::{Methods, User, Users, add_user, remove_user};
 pub use verifier::{native_verifier, sha2_verifier};
+
+/// The range from which one client can choose its address: with IPv6 that is the network of 64 bits.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
+        address => address,
+    }
+}
 
 /// So many random bytes as hexadecimal digits.
 ///

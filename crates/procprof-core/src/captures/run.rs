@@ -20,6 +20,7 @@ use crate::kinds::NodeConfig;
 use crate::metrics::{Captured, Failed};
 use crate::nodes::{self, Node, PushedBy, Registry, TypeHealth};
 use crate::remote::Remote;
+use crate::shares::Requester;
 
 /// How a capture ended; shared by all who joined it.
 pub(super) type Outcome = Result<Arc<Recorded>, Arc<CaptureFailure>>;
@@ -397,8 +398,7 @@ async fn record_and_store(
 ) -> Result<Recorded, CaptureFailure> {
     let source = source_of_node(captures, node).await?;
     // The answer takes memory from the budget while it arrives.
-    let reserved =
-        captures.ingest.budget.enter(&captures.config()).inspect_err(|full| captures.metrics.refuse(full.reason()));
+    let reserved = captures.ingest.reserve(&Requester::server());
     let reserved = Arc::new(reserved.map_err(IngestError::from)?);
     let (budget, metrics) = (Arc::clone(&reserved), Arc::clone(&captures.metrics));
     let admit = move |bytes: u64| {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::Config;
+use super::network::Network;
 use super::value::{Value, boolean, byte_count, count, text, texts};
 
 /// The place of a key's value, and thereby its type.
@@ -18,6 +19,8 @@ pub enum Slot {
     Text(fn(&mut Config) -> &mut String),
     /// A list of texts; one text with commas where lists cannot be written.
     Texts(fn(&mut Config) -> &mut Vec<String>),
+    /// A list of addresses and networks, written as texts.
+    Networks(fn(&mut Config) -> &mut Vec<Network>),
     /// A folder or file that has a default.
     Path(fn(&mut Config) -> &mut PathBuf),
     /// A folder, or the URL of a bucket; empty for none.
@@ -63,7 +66,7 @@ const fn seed(mut key: Key) -> Key {
     key
 }
 
-use Slot::{Bool, Bytes, Count, Ignored, OptionalPath, Path, Place, Text, Texts};
+use Slot::{Bool, Bytes, Count, Ignored, Networks, OptionalPath, Path, Place, Text, Texts};
 
 /// Every top-level key, in the order of the reference page.
 pub const KEYS: &[Key] = &[
@@ -80,8 +83,8 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.mysql_connections_max, 1, 65_536),
         "256",
         "connections",
-        "SQL connections that are logged in at a time; one more is refused. Another 256 may be logging in; for one \
-         more, a silent one is closed.",
+        "SQL connections that are logged in at a time; one more is refused. A user has a quarter of them, and a quarter \
+         is kept for operators. Another 256 may be logging in; for one more, a silent one is closed.",
     )),
     fixed(row(
         "mysql_idle_seconds_max",
@@ -196,6 +199,15 @@ pub const KEYS: &[Key] = &[
         "",
         "Additional host names of the server (accepted in the `Host` header).",
     ),
+    row(
+        "trusted_proxies",
+        Networks(|c| &mut c.trusted_proxies),
+        "",
+        "",
+        "Addresses and networks of reverse proxies, such as `10.0.0.0/8`. Of their requests the client's address is the \
+         last one in `X-Forwarded-For` that is none of them; by it wrong passwords, shares and log lines are counted. \
+         From all others the header is ignored.",
+    ),
     fixed(row(
         "base_path",
         Text(|c| &mut c.base_path),
@@ -308,14 +320,16 @@ pub const KEYS: &[Key] = &[
         "256 MiB",
         "bytes",
         "Total decompressed size of the profiles ingested at a time. A profile that does not fit beside the others \
-         waits up to 30 s; then it is refused (429; the client should retry).",
+         waits up to 30 s; then it is refused (429; the client should retry). A quarter is kept for operators and \
+         captures, and a user or token has a quarter, beside one profile that is larger by itself.",
     ),
     row(
         "ingest_queue_max",
         Count(|c| &mut c.ingest_queue_max, 1, 100_000),
         "256",
         "profiles",
-        "Profiles being ingested or waiting for it; more are refused.",
+        "Profiles being ingested or waiting for it; more are refused. A quarter is kept for operators, captures and \
+         heartbeats, and a user or token has a quarter.",
     ),
     row("symbolize", Bool(|c| &mut c.symbolize), "true", "", "Whether profiles are symbolized when they are ingested."),
     row(
@@ -359,8 +373,8 @@ pub const KEYS: &[Key] = &[
         Count(|c| &mut c.render_concurrency_max, 1, 256),
         "3",
         "renders",
-        "Reports rendered at a time, and queries of call trees beside them; one user, or without users one client \
-         address, has one less.",
+        "Reports rendered at a time, and queries of call trees beside them. An operator, or without users one client \
+         address, has all slots but one; a viewer has a quarter of them, and one is kept for operators.",
     )),
     row(
         "render_seconds_max",
@@ -453,6 +467,7 @@ impl Key {
             Slot::Bytes(_) => "bytes, as a number or such as \"2 GiB\"".to_owned(),
             Slot::Text(_) => "text".to_owned(),
             Slot::Texts(_) => "list of texts".to_owned(),
+            Slot::Networks(_) => "list of addresses and networks".to_owned(),
             Slot::Path(_) | Slot::OptionalPath(_) => "path".to_owned(),
             Slot::Place(_) => "path or URL".to_owned(),
             Slot::Ignored => "anything".to_owned(),
@@ -478,6 +493,9 @@ impl Key {
             Slot::Bytes(slot) => *slot(config) = byte_count(value)?,
             Slot::Text(slot) => *slot(config) = text(value)?,
             Slot::Texts(slot) => *slot(config) = texts(value)?,
+            Slot::Networks(slot) => {
+                *slot(config) = texts(value)?.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+            }
             Slot::Path(slot) => {
                 let text = text(value)?;
                 if text.contains("://") {
@@ -506,6 +524,7 @@ impl Key {
             Slot::Count(slot, ..) | Slot::Bytes(slot) => slot(config).to_string(),
             Slot::Text(slot) | Slot::Place(slot) => slot(config).clone(),
             Slot::Texts(slot) => slot(config).join(","),
+            Slot::Networks(slot) => slot(config).iter().map(Network::to_string).collect::<Vec<_>>().join(","),
             Slot::Path(slot) => slot(config).display().to_string(),
             Slot::OptionalPath(slot) => {
                 slot(config).as_ref().map(|path| path.display().to_string()).unwrap_or_default()

@@ -11,6 +11,7 @@ mod fe_query;
 mod keys;
 mod named_files;
 mod nearest;
+mod network;
 mod node;
 mod plan;
 mod reference;
@@ -28,6 +29,7 @@ pub use exposed::warnings;
 pub use fe_query::is_host;
 pub use fe_query::{FE_KEYS, FeKey, FeQuery, Password};
 pub use keys::{KEYS, Key, Slot};
+pub use network::Network;
 pub use node::{NODE_KEYS, NodeKey, Words};
 pub use plan::Planned;
 pub(crate) use plan::plan;
@@ -61,6 +63,7 @@ pub struct Config {
     pub tls_key: Option<PathBuf>,
     pub users_file: Option<PathBuf>,
     pub allowed_hosts: Vec<String>,
+    pub trusted_proxies: Vec<Network>,
     pub base_path: String,
     pub cluster: String,
     pub max_concurrent_captures: u64,

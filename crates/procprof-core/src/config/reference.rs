@@ -27,6 +27,7 @@ pub fn config_reference() -> String {
             key.help
         );
     }
+    page.push_str(SHARES);
     page.push_str(NODES);
     page.push_str("| key | type | default | what it does |\n|---|---|---|---|\n");
     for key in NODE_KEYS {
@@ -96,6 +97,31 @@ TOML file and override it.
 
 ## Top level
 
+";
+
+const SHARES: &str = "
+## Shares
+
+What many ask for is shared out by requester: the user or token, or without users the client's address (of IPv6 its
+network of 64 bits), which behind a proxy is that of `trusted_proxies`. A requester has at most a quarter of a pool, and
+a quarter is kept for operators, captures and heartbeats. Who asks for more is told so, with status 429 and the limit,
+and may try again; `/metrics` counts refused profiles and reports (`procprof_refused_total`).
+
+| pool | size | a requester has | kept for operators, captures, heartbeats |
+|---|---|---|---|
+| profiles that are received or decoded | `ingest_queue_max` | a quarter | a quarter |
+| their bytes, unpacked | `ingest_bytes_in_flight_max` | a quarter, and beside it one profile that is larger by itself, of up to three quarters | a quarter |
+| symbol indexes that are received | 8 | 2 | 2 |
+| space of symbol indexes, of tokens | `symbols_bytes_max`, 10,000 indexes | a quarter | a quarter |
+| SQL connections | `mysql_connections_max` | a quarter | a quarter |
+| reports that are made or wait | 64 | 16 | 16 |
+| reports that are made | `render_concurrency_max` | a quarter, at least one; operators all but one | a quarter, at least one |
+| lines of the log, of refusals, pushes, actions | 60, 120, 600 a minute | a quarter | none |
+| error rows | 10,000 | its share by node: the oldest of the nodes that have the most make room | none |
+
+Captures of the server itself are bounded by `max_concurrent_captures` alone. An upload that pauses for 10 s, or comes
+slower than 4 KiB/s on average after the first 10 s, is ended with status 408 and gives its place back; a profile, a
+heartbeat and a frame of a push have 60 s in all, a symbol index an hour.
 ";
 
 const NODES: &str = "

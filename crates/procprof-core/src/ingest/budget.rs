@@ -1,6 +1,7 @@
-//! How much may be on its way in at a time: a place is taken first, and grows before memory is. What arrived whole
-//! waits for its room.
+//! Limits of profiles on their way in: a place is taken first, and grows before memory is. What arrived whole waits for
+//! its room. Places and bytes are [`Shares`]: no requester takes those of others, of operators or of captures.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,28 +9,28 @@ use std::time::Duration;
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
 use procprof_profile::format::is_packed;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::Config;
+use crate::shares::{NoShare, Requester, Share, Shares};
 
 /// The largest unpacked profile that is not unpacked again.
 const KEPT_MAX: u64 = 1 << 20;
 
-/// Bytes and profiles on their way in.
+/// Bytes and profiles on their way in, by shares of their requesters.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
-    used: Arc<Mutex<Used>>,
-    /// Notified when a place is freed.
-    freed: Arc<Notify>,
+    profiles: Shares,
+    bytes: Shares,
+    waiting: Arc<Mutex<HeldByWaiting>>,
 }
 
+/// The bytes that are held by profiles that wait for room.
 #[derive(Debug, Default)]
-struct Used {
-    bytes: u64,
-    profiles: u64,
-    /// The part of `bytes` that is held by profiles that wait for room.
-    held_by_waiting: u64,
+struct HeldByWaiting {
+    all: u64,
+    /// By requester; those that wait for nothing have no row.
+    own: HashMap<Requester, u64>,
 }
 
 /// A place in the budget; dropping it frees it.
@@ -38,7 +39,8 @@ pub struct Reserved {
     budget: Budget,
     in_flight_max: u64,
     unpacked_max: u64,
-    bytes: Mutex<u64>,
+    _place: Share,
+    bytes: Share,
 }
 
 /// Why there is no place.
@@ -54,8 +56,8 @@ pub enum Full {
     },
     /// The profile itself is too large when unpacked.
     #[error(
-        "the profile unpacks to more than {limit} bytes, the smaller of four times profile_bytes_max and \
-         ingest_bytes_in_flight_max"
+        "the profile unpacks to more than {limit} bytes, the smaller of four times profile_bytes_max and the part of \
+         ingest_bytes_in_flight_max that is not kept for operators and captures"
     )]
     Unpacked {
         /// The limit.
@@ -63,17 +65,32 @@ pub enum Full {
     },
     /// Together with those being taken in it is too large.
     #[error(
-        "profiles of {used} bytes are being taken in; with this one they pass ingest_bytes_in_flight_max = {limit}"
+        "profiles of {used} bytes are being taken in; with this one they pass {limit} bytes, as many as \
+         ingest_bytes_in_flight_max allows"
     )]
     Bytes {
         /// Bytes being taken in.
         used: u64,
+        /// The limit, without what is kept for others.
+        limit: u64,
+    },
+    /// Together with its requester's others it is too large.
+    #[error(
+        "with this profile, those being taken in from you pass {limit} bytes, a quarter of ingest_bytes_in_flight_max"
+    )]
+    OwnBytes {
         /// The limit.
         limit: u64,
     },
     /// Too many are being taken in.
     #[error("{limit} profiles are being taken in, as many as ingest_queue_max allows")]
     Queue {
+        /// The limit, without what is kept for others.
+        limit: u64,
+    },
+    /// Too many of its requester are being taken in.
+    #[error("{limit} profiles are being taken in from you, a quarter of ingest_queue_max")]
+    OwnQueue {
         /// The limit.
         limit: u64,
     },
@@ -86,7 +103,9 @@ impl Full {
             Full::Profile { .. } => "profile_bytes",
             Full::Unpacked { .. } => "unpacked_bytes",
             Full::Bytes { .. } => "bytes_in_flight",
+            Full::OwnBytes { .. } => "own_bytes_in_flight",
             Full::Queue { .. } => "queue",
+            Full::OwnQueue { .. } => "own_queue",
         }
     }
 
@@ -100,20 +119,23 @@ impl Budget {
     /// Takes a place for a profile of which nothing is here yet.
     ///
     /// # Errors
-    /// [`Full::Queue`].
-    pub fn enter(&self, config: &Config) -> Result<Reserved, Full> {
-        let mut used = self.lock();
-        if used.profiles >= config.ingest_queue_max {
-            return Err(Full::Queue { limit: config.ingest_queue_max });
-        }
-        used.profiles += 1;
+    /// [`Full::Queue`], [`Full::OwnQueue`].
+    pub fn enter(&self, config: &Config, requester: &Requester) -> Result<Reserved, Full> {
+        let place = self.profiles.take(requester, 1, config.ingest_queue_max).map_err(|full| match full {
+            NoShare::Own { limit } => Full::OwnQueue { limit },
+            NoShare::Pool { limit, .. } => Full::Queue { limit },
+        })?;
         let in_flight_max = config.ingest_bytes_in_flight_max;
-        let unpacked_max = config.profile_bytes_max.saturating_mul(4).min(in_flight_max);
-        Ok(Reserved { budget: self.clone(), in_flight_max, unpacked_max, bytes: Mutex::new(0) })
+        let unpacked_max = config.profile_bytes_max.saturating_mul(4).min(requester.common_limit(in_flight_max));
+        let bytes = self.bytes.take(requester, 0, in_flight_max).map_err(no_bytes)?;
+        Ok(Reserved { budget: self.clone(), in_flight_max, unpacked_max, _place: place, bytes })
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+fn no_bytes(full: NoShare) -> Full {
+    match full {
+        NoShare::Own { limit } => Full::OwnBytes { limit },
+        NoShare::Pool { used, limit } => Full::Bytes { used, limit },
     }
 }
 
@@ -121,15 +143,9 @@ impl Reserved {
     /// Takes room for so many bytes more.
     ///
     /// # Errors
-    /// [`Full::Bytes`].
+    /// [`Full::Bytes`], [`Full::OwnBytes`].
     pub fn grow(&self, bytes: u64) -> Result<(), Full> {
-        let mut used = self.budget.lock();
-        if used.bytes.saturating_add(bytes) > self.in_flight_max {
-            return Err(Full::Bytes { used: used.bytes, limit: self.in_flight_max });
-        }
-        used.bytes += bytes;
-        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
-        Ok(())
+        self.bytes.grow(bytes).map_err(no_bytes)
     }
 
     /// Largest size of one profile when unpacked.
@@ -169,24 +185,24 @@ impl Reserved {
 
     /// Takes room for so many bytes in all, if it is there; whether it is.
     pub(super) fn reach_at_once(&self, bytes: u64) -> bool {
-        self.grow(bytes.saturating_sub(self.held())).is_ok()
+        self.grow(bytes.saturating_sub(self.bytes.amount())).is_ok()
     }
 
     /// Takes room for so many bytes in all, which may wait for others to be done with theirs.
     ///
     /// # Errors
-    /// [`Full::Bytes`] after `patience`, and at once where those that wait already would not leave it room.
+    /// [`Full::Bytes`], [`Full::OwnBytes`] after `patience`, and at once where those that wait already would not leave
+    /// it room.
     pub(super) async fn reach(&self, bytes: u64, patience: Duration) -> Result<(), Full> {
-        let held = self.held();
-        let more = bytes.saturating_sub(held);
+        let more = bytes.saturating_sub(self.bytes.amount());
         let full = match self.grow(more) {
             Ok(()) => return Ok(()),
             Err(full) => full,
         };
-        let _waiting = Waiting::begin(&self.budget, held, more, self.in_flight_max).ok_or(full)?;
+        let _waiting = WaitingProfile::begin(self, more).ok_or(full)?;
         let deadline = Instant::now() + patience;
         loop {
-            let freed = self.budget.freed.notified();
+            let freed = self.budget.bytes.freed().notified();
             tokio::pin!(freed);
             // What is freed from here on is noticed, so that it cannot be missed between the look and the wait.
             freed.as_mut().enable();
@@ -196,43 +212,45 @@ impl Reserved {
             }
         }
     }
-
-    fn held(&self) -> u64 {
-        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// One that waits for room while it holds some.
-struct Waiting<'a> {
-    budget: &'a Budget,
+/// A profile that waits for room while it holds some.
+struct WaitingProfile<'a> {
+    reserved: &'a Reserved,
     held: u64,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingProfile<'a> {
     /// Begins to wait for `more`; `None` if there would not be as much once all that do not wait have gone.
-    fn begin(budget: &'a Budget, held: u64, more: u64, in_flight_max: u64) -> Option<Waiting<'a>> {
-        let mut used = budget.lock();
-        let stays = used.held_by_waiting.saturating_add(held);
-        if stays.saturating_add(more) > in_flight_max {
+    fn begin(reserved: &'a Reserved, more: u64) -> Option<WaitingProfile<'a>> {
+        let (requester, held) = (reserved.bytes.requester(), reserved.bytes.amount());
+        let mut waiting = reserved.budget.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = waiting.all.saturating_add(held);
+        let own = waiting.own.get(requester).copied().unwrap_or(0).saturating_add(held);
+        let own_limit = requester.own_limit(reserved.in_flight_max);
+        // One that is larger than the share waits for others of its size alone.
+        let is_small = held.saturating_add(more) <= own_limit;
+        if all.saturating_add(more) > requester.common_limit(reserved.in_flight_max)
+            || (is_small && own.saturating_add(more) > own_limit)
+        {
             return None;
         }
-        used.held_by_waiting = stays;
-        Some(Waiting { budget, held })
+        waiting.all = all;
+        waiting.own.insert(requester.clone(), own);
+        Some(WaitingProfile { reserved, held })
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingProfile<'_> {
     fn drop(&mut self) {
-        self.budget.lock().held_by_waiting -= self.held;
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        let mut used = self.budget.lock();
-        used.bytes -= self.held();
-        used.profiles -= 1;
-        drop(used);
-        self.budget.freed.notify_waiters();
+        let mut waiting = self.reserved.budget.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.all -= self.held;
+        let requester = self.reserved.bytes.requester();
+        if let Some(own) = waiting.own.get_mut(requester) {
+            *own -= self.held;
+            if *own == 0 {
+                waiting.own.remove(requester);
+            }
+        }
     }
 }

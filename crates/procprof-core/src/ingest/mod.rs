@@ -47,6 +47,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::nodes::Registry;
 use crate::settings::Settings;
+use crate::shares::Requester;
 use crate::symbols::SymbolStore;
 use prepare::PreparedProfile;
 use prepare_child::NameSource;
@@ -89,9 +90,9 @@ impl Ingest {
     /// Takes a place for a profile of which nothing is here yet.
     ///
     /// # Errors
-    /// [`Full::Queue`].
-    pub fn reserve(&self) -> Result<Reserved, Full> {
-        self.budget.enter(&self.config()).inspect_err(|full| self.metrics.refuse(full.reason()))
+    /// [`Full::Queue`], [`Full::OwnQueue`].
+    pub fn reserve(&self, requester: &Requester) -> Result<Reserved, Full> {
+        self.budget.enter(&self.config(), requester).inspect_err(|full| self.metrics.refuse(full.reason()))
     }
 
     /// The configuration at this moment.
@@ -165,7 +166,7 @@ async fn take(ingest: &Ingest, incoming: IncomingProfile) -> Result<Vec<Entry>, 
     let IncomingProfile { mut meta, data: content, window, hints, reserved } = incoming;
     let reserved = match reserved {
         Some(reserved) => reserved,
-        None => Arc::new(ingest.budget.enter(&ingest.config())?),
+        None => Arc::new(ingest.budget.enter(&ingest.config(), &Requester::server())?),
     };
     meta.id.get_or_insert_with(|| ProfileId(uuid::Uuid::now_v7().as_u128()));
     let (requested, unpacked_max) = (None, reserved.unpacked_max());

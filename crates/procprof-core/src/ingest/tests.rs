@@ -14,6 +14,7 @@ use super::facts::{complete, write};
 use super::summary::{functions, summarize};
 use super::thumbnail::{COLUMNS, ROWS, draw};
 use crate::config::Config;
+use crate::shares::Requester;
 
 fn profile(stacks: &[(&[&str], i64)]) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
@@ -240,14 +241,14 @@ fn a_budget_refuses_beyond_each_limit_and_frees_what_is_dropped() {
     let mut config = Config::defaults();
     (config.profile_bytes_max, config.ingest_bytes_in_flight_max, config.ingest_queue_max) = (1 << 20, 3 << 20, 2);
     let budget = Budget::default();
-    let first = budget.enter(&config).unwrap();
+    let first = budget.enter(&config, &Requester::server()).unwrap();
     first.grow(2 << 20).unwrap();
-    let second = budget.enter(&config).unwrap();
+    let second = budget.enter(&config, &Requester::server()).unwrap();
     assert_eq!(second.grow((1 << 20) + 1).unwrap_err(), Full::Bytes { used: 2 << 20, limit: 3 << 20 });
     second.grow(1 << 20).unwrap();
-    assert_eq!(budget.enter(&config).unwrap_err(), Full::Queue { limit: 2 });
+    assert_eq!(budget.enter(&config, &Requester::server()).unwrap_err(), Full::Queue { limit: 2 });
     drop((first, second));
-    budget.enter(&config).unwrap().grow(3 << 20).unwrap();
+    budget.enter(&config, &Requester::server()).unwrap().grow(3 << 20).unwrap();
 }
 
 fn packed(bytes: usize) -> Bytes {
@@ -264,7 +265,7 @@ async fn admit(place: &Reserved, profile: &Bytes) -> Result<u64, Full> {
 
 #[test]
 fn what_a_small_profile_unpacks_to_is_kept_unless_the_decoder_must_see_it_packed() {
-    let place = Budget::default().enter(&Config::defaults()).unwrap();
+    let place = Budget::default().enter(&Config::defaults(), &Requester::server()).unwrap();
     let unpacked = |bytes: &Bytes| place.measure(bytes).unwrap();
     assert_eq!(unpacked(&packed(1000)), (1000, Some(vec![0; 1000].into())));
     assert_eq!(unpacked(&packed((1 << 20) - 1)).1.map(|kept| kept.len()), Some((1 << 20) - 1));
@@ -284,38 +285,41 @@ async fn room_is_taken_by_unpacked_size() {
     let mut config = Config::defaults();
     (config.profile_bytes_max, config.ingest_bytes_in_flight_max) = (1 << 20, 16 << 20);
     let budget = Budget::default();
-    let first = budget.enter(&config).unwrap();
+    let first = budget.enter(&config, &Requester::server()).unwrap();
     assert_eq!(admit(&first, &packed(3 << 20)).await.unwrap(), 3 << 20, "four times profile_bytes_max is allowed");
     let bomb = packed(64 << 20);
     assert!(bomb.len() < 100 << 10);
-    assert_eq!(budget.enter(&config).unwrap().measure(&bomb).unwrap_err(), Full::Unpacked { limit: 4 << 20 });
+    assert_eq!(
+        budget.enter(&config, &Requester::server()).unwrap().measure(&bomb).unwrap_err(),
+        Full::Unpacked { limit: 4 << 20 }
+    );
     // Three of 3 to 4 MiB fit beside each other; each holds its own size.
-    let others: Vec<_> = (0..2).map(|_| budget.enter(&config).unwrap()).collect();
+    let others: Vec<_> = (0..2).map(|_| budget.enter(&config, &Requester::server()).unwrap()).collect();
     for other in &others {
         admit(other, &packed(4 << 20)).await.unwrap();
     }
     config.ingest_bytes_in_flight_max = 12 << 20;
-    let late = budget.enter(&config).unwrap();
+    let late = budget.enter(&config, &Requester::server()).unwrap();
     assert_eq!(admit(&late, &packed(4 << 20)).await, Err(Full::Bytes { used: 11 << 20, limit: 12 << 20 }));
     // What was counted while it was received is not counted twice.
     drop((first, others, late));
-    let received = budget.enter(&config).unwrap();
+    let received = budget.enter(&config, &Requester::server()).unwrap();
     let plain = Bytes::from(vec![1; 4 << 20]);
     received.grow(4 << 20).unwrap();
     admit(&received, &plain).await.unwrap();
     assert_eq!(
-        budget.enter(&config).unwrap().grow((8 << 20) + 1).unwrap_err(),
+        budget.enter(&config, &Requester::server()).unwrap().grow((8 << 20) + 1).unwrap_err(),
         Full::Bytes { used: 4 << 20, limit: 12 << 20 }
     );
     // A profile that fits into no room at all is refused for its size, also where one alone may fill it.
     drop(received);
     config.ingest_bytes_in_flight_max = 4 << 20;
-    let alone = budget.enter(&config).unwrap();
+    let alone = budget.enter(&config, &Requester::server()).unwrap();
     alone.grow(bomb.len() as u64).unwrap();
     assert_eq!(alone.measure(&bomb).unwrap_err(), Full::Unpacked { limit: 4 << 20 });
     drop(alone);
     // Broken gzip has a size, too; the decoder reports what is wrong with it.
-    assert!(budget.enter(&config).unwrap().measure(&packed(1000).slice(..15)).is_ok());
+    assert!(budget.enter(&config, &Requester::server()).unwrap().measure(&packed(1000).slice(..15)).is_ok());
 }
 
 /// Whether a future that was polled is not done.
@@ -330,7 +334,7 @@ async fn a_profile_waits_for_the_room_of_another_where_that_can_help() {
     (config.profile_bytes_max, config.ingest_bytes_in_flight_max) = (4 << 20, 16 << 20);
     let budget = Budget::default();
     let enter = |held: u64| {
-        let place = budget.enter(&config).unwrap();
+        let place = budget.enter(&config, &Requester::server()).unwrap();
         place.grow(held).unwrap();
         place
     };

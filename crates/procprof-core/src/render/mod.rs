@@ -1,7 +1,7 @@
 //! Renders reports: bounded in bytes, memory and time, one at a time for the same question, kept in the store's cache.
 //!
-//! One requester (a user, or an address where there are no users) has all slots but one and half of the queue at most,
-//! so that others' reports are made meanwhile. A report that takes too long is stopped from within; so are all when the
+//! A requester (a user, or an address where there are no users) has a part of the slots and a quarter of the queue, so
+//! that others' reports are made meanwhile. A report that takes too long is stopped from within; so are all when the
 //! server stops.
 
 mod error;
@@ -20,7 +20,6 @@ use futures_util::future::{BoxFuture, FutureExt, Shared};
 use procprof_profile::ProfileId;
 use procprof_report::{Budget, Error, Options, Report};
 use procprof_store::{CacheKey, Entry, Store};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::archiving::KnownParts;
@@ -30,17 +29,17 @@ pub use range::{Coverage, ProfileRange, RangeSum, stored_in_range};
 pub use subject::{SUMMED_BYTES_MAX, SUMMED_MAX, Subject};
 pub use sums::{FunctionsRead, Grouping, KnownProfiles, RangeProfile, RangeProfiles, SummedRange};
 pub use trees::{AskedTree, KeptTrees, Side, TreeSource};
-pub use turns::Requester;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::shared_bytes::SharedBytes;
+use crate::shares::{NoShare, Requester};
 use crate::source_files;
 use subject::difference;
 use trees::Trees;
-use turns::{OWN_WAITING_MAX, Turns, WAITING_MAX};
+use turns::{Turn, Turns, WAITING_MAX};
 
 /// Longest question, in bytes.
 const OPTIONS_MAX: usize = 8192;
@@ -168,13 +167,13 @@ impl Renderer {
         if let Some(bytes) = cached {
             return Ok(Begun::Cached(bytes));
         }
-        let own_slots = self.own_slots(&self.turns, requester, under_way.len())?;
+        let turn = self.enter(&self.turns, requester)?;
         let (own, subject, own_key) = (Arc::clone(self), subject.clone(), key.clone());
         // A task of its own: it goes on when the requester goes away.
         let task = tokio::spawn(async move {
             let making = Making { limited: own.limited(report.name), report, options };
             let (store, what) = (Arc::clone(&own.store), own_key.1.clone());
-            let made = own.in_turn(&own.turns, &own_slots, move || making.make(&store, &subject, &what)).await;
+            let made = own.in_turn(turn, move || making.make(&store, &subject, &what)).await;
             own.metrics.renders.inc();
             own.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&own_key);
             made
@@ -184,33 +183,31 @@ impl Renderer {
         Ok(Begun::Running(rendering))
     }
 
-    /// The slots of a requester; an error if as many reports as may be are under way, of this kind or of this
-    /// requester.
-    fn own_slots(&self, turns: &Turns, requester: &Requester, under_way: usize) -> Result<Arc<Semaphore>, RenderError> {
-        if under_way >= WAITING_MAX {
+    /// Enters the queue; an error if as many reports as may be are under way, of this kind or of this requester.
+    fn enter(&self, turns: &Turns, requester: &Requester) -> Result<Turn, RenderError> {
+        turns.enter(requester).map_err(|full| {
             self.metrics.refuse("renders");
-            return Err(RenderError::Busy(format!("{WAITING_MAX} reports are being made; try again in a moment")));
-        }
-        turns.own_slots(requester).ok_or_else(|| {
-            self.metrics.refuse("renders");
-            RenderError::Busy(format!("{OWN_WAITING_MAX} reports are being made for you; try again in a moment"))
+            RenderError::Busy(match full {
+                NoShare::Own { limit } => format!(
+                    "{limit} reports are being made for you, a quarter of the {WAITING_MAX} at a time; try again in a \
+                     moment"
+                ),
+                NoShare::Pool { limit, .. } => format!("{limit} reports are being made; try again in a moment"),
+            })
         })
     }
 
     /// Does the work off the threads that answer, when it is the requester's turn.
     async fn in_turn<T: Send + 'static>(
         &self,
-        turns: &Turns,
-        own_slots: &Semaphore,
+        turn: Turn,
         work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
     ) -> Result<T, RenderError> {
-        // The requester's own first, so that a task that waits for those blocks no other.
-        let own_slot = own_slots.acquire().await;
         let slot = tokio::select! {
             () = self.stop.cancelled() => None,
-            slot = Arc::clone(&turns.slots).acquire_owned() => slot.ok(),
+            slot = turn.slot() => slot,
         };
-        let (Some(slot), Ok(_)) = (slot, &own_slot) else { return Err(RenderError::Stopping) };
+        let Some(slot) = slot else { return Err(RenderError::Stopping) };
         let made = tokio::task::spawn_blocking(move || {
             let _slot = slot;
             work()

@@ -17,7 +17,8 @@ use procprof_profile::format::{self, Limits};
 use procprof_report::viewer::Tree;
 use procprof_report::{Budget, Options};
 
-use super::{Limited, RenderError, Renderer, Requester, Subject, options_text};
+use super::{Limited, RenderError, Renderer, Subject, options_text};
+use crate::shares::Requester;
 
 /// The name of a tree in errors.
 const TREE: &str = "the call tree";
@@ -287,9 +288,9 @@ impl Renderer {
             Options::parse(pairs.iter().copied()).map_err(|error| RenderError::Question(error.to_string()))?;
         let key = format!("{}{}", source.key(), options_text(pairs)?);
         let tree = self.patiently(self.tree(source, options, key.clone(), requester)?).await?;
-        let own_slots = self.own_slots(&self.answers, requester, 0)?;
+        let turn = self.enter(&self.answers, requester)?;
         let (limited, kept) = (self.limited(TREE), Arc::clone(&self.trees.kept));
-        let answer = self.in_turn(&self.answers, &own_slots, move || {
+        let answer = self.in_turn(turn, move || {
             let kept_bytes_max = limited.config.tree_cache_bytes_max;
             let asked = AskedTree { tree, key: &key, kept: &kept, kept_bytes_max };
             question(&asked, &limited.budget()).map_err(|error| limited.error(&error))
@@ -312,12 +313,12 @@ impl Renderer {
         if let Some(making) = under_way.get(&key) {
             return Ok(making.clone());
         }
-        let own_slots = self.own_slots(&self.turns, requester, under_way.len())?;
+        let turn = self.enter(&self.turns, requester)?;
         let (own, own_key) = (Arc::clone(self), key.clone());
         // A task of its own: it goes on when the requester goes away.
         let task = tokio::spawn(async move {
             let (limited, store) = (own.limited(TREE), Arc::clone(&own.store));
-            let made = own.in_turn(&own.turns, &own_slots, move || make(&source, options, &limited, &store)).await;
+            let made = own.in_turn(turn, move || make(&source, options, &limited, &store)).await;
             own.metrics.renders.inc();
             let made = made.map(Arc::new);
             // Kept before it is no longer under way, so that no other task makes it in between.

@@ -1,94 +1,134 @@
-//! Turns: one requester has all slots but one and half of the queue at most, so that others' reports are made
-//! meanwhile.
+//! Turns: a requester has a part of the slots and of the queue, so that others' reports are made meanwhile.
+//!
+//! Of the queue a requester has a quarter, and a quarter is kept for those with priority ([`Shares`]). Of the slots,
+//! which are few, one with priority has all but one, another a quarter (at least one), and one slot is kept for
+//! priority.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::auth::Principal;
+use crate::shares::{NoShare, PARTS, Requester, Share, Shares};
 
-/// Renderings running or waiting at a time, of all requesters and of one; more are refused.
-pub(super) const WAITING_MAX: usize = 64;
-pub(super) const OWN_WAITING_MAX: usize = WAITING_MAX / 2;
-
-/// The requester of a report.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Requester {
-    /// A user by name.
-    User(String),
-    /// Without users: an address, or the IPv6 network of one machine.
-    Address(IpAddr),
-}
-
-impl Requester {
-    /// The requester that a user is, from an address.
-    pub fn new(principal: &Principal, from: IpAddr) -> Requester {
-        if *principal != Principal::local() {
-            return Requester::User(principal.name.clone());
-        }
-        Requester::Address(match from.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
-            address => address,
-        })
-    }
-}
+/// Renderings running or waiting at a time; more are refused.
+pub(super) const WAITING_MAX: u64 = 64;
 
 /// The slots of all requesters, and of each.
 pub(super) struct Turns {
     pub(super) slots: Arc<Semaphore>,
-    /// Slots that one requester may have.
-    own_slots: usize,
+    /// Slots that requesters without priority may have together.
+    ordinary: Arc<Semaphore>,
+    concurrency: usize,
+    queue: Shares,
     /// Those of the requesters that have renderings under way; each holds the `Arc` once for each rendering.
     requesters: Mutex<HashMap<Requester, Arc<Semaphore>>>,
+}
+
+/// A place in the queue.
+pub(super) struct Turn {
+    slots: Arc<Semaphore>,
+    /// `None` with priority.
+    ordinary: Option<Arc<Semaphore>>,
+    own: Arc<Semaphore>,
+    _place: Share,
+}
+
+/// A slot, with the parts of it that count for others like its requester.
+pub(super) struct Slot {
+    _slots: Vec<OwnedSemaphorePermit>,
+    _turn: Turn,
 }
 
 impl Turns {
     /// As many renderings at a time.
     pub(super) fn new(concurrency: u64) -> Turns {
-        let permits = usize::try_from(concurrency).unwrap_or(1).max(1);
+        let concurrency = usize::try_from(concurrency).unwrap_or(1).max(1);
+        let kept = (concurrency / PARTS as usize).max(1);
         Turns {
-            slots: Arc::new(Semaphore::new(permits)),
-            own_slots: (permits - 1).max(1),
+            slots: Arc::new(Semaphore::new(concurrency)),
+            ordinary: Arc::new(Semaphore::new(concurrency.saturating_sub(kept).max(1))),
+            concurrency,
+            queue: Shares::default(),
             requesters: Mutex::default(),
         }
     }
 
-    /// The slots of a requester; `None` if as many renderings as may be are under way for it.
-    pub(super) fn own_slots(&self, requester: &Requester) -> Option<Arc<Semaphore>> {
+    /// Enters the queue.
+    ///
+    /// # Errors
+    /// As many renderings as may be are under way, of all or of this requester.
+    pub(super) fn enter(&self, requester: &Requester) -> Result<Turn, NoShare> {
+        let place = self.queue.take(requester, 1, WAITING_MAX)?;
+        let own_slots = match requester.has_priority() {
+            true => (self.concurrency - 1).max(1),
+            false => self.concurrency.div_ceil(PARTS as usize),
+        };
         let mut requesters = self.requesters.lock().unwrap_or_else(PoisonError::into_inner);
         requesters.retain(|_, slots| Arc::strong_count(slots) > 1);
-        let own = requesters.entry(requester.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.own_slots)));
-        (Arc::strong_count(own) <= OWN_WAITING_MAX).then(|| Arc::clone(own))
+        let own = requesters.entry(requester.clone()).or_insert_with(|| Arc::new(Semaphore::new(own_slots)));
+        let (slots, own) = (Arc::clone(&self.slots), Arc::clone(own));
+        let ordinary = (!requester.has_priority()).then(|| Arc::clone(&self.ordinary));
+        Ok(Turn { slots, ordinary, own, _place: place })
+    }
+}
+
+impl Turn {
+    /// Waits for a slot; `None` when the server stops.
+    pub(super) async fn slot(self) -> Option<Slot> {
+        // The requester's own first, so that a task that waits for those blocks no other.
+        let mut held = vec![Arc::clone(&self.own).acquire_owned().await.ok()?];
+        if let Some(ordinary) = &self.ordinary {
+            held.push(Arc::clone(ordinary).acquire_owned().await.ok()?);
+        }
+        held.push(Arc::clone(&self.slots).acquire_owned().await.ok()?);
+        Some(Slot { _slots: held, _turn: self })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::auth::UserRole;
+    use std::net::{IpAddr, Ipv4Addr};
 
-    #[test]
-    fn a_requester_is_a_user_or_a_machine() {
-        let (local, vic) = (Principal::local(), Principal::new("vic", UserRole::Viewer));
-        let requester = |principal: &Principal, address: &str| Requester::new(principal, address.parse().unwrap());
-        assert_eq!(requester(&vic, "10.0.0.1"), requester(&vic, "10.0.0.2"));
-        assert_ne!(requester(&local, "10.0.0.1"), requester(&local, "10.0.0.2"));
-        assert_eq!(requester(&local, "10.0.0.1"), requester(&local, "::ffff:10.0.0.1"));
-        assert_eq!(requester(&local, "2001:db8::1"), requester(&local, "2001:db8::ffff:1"));
-        assert_ne!(requester(&local, "2001:db8::1"), requester(&local, "2001:db8:0:1::1"));
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::auth::{Principal, UserRole};
+
+    fn user(name: &str, role: UserRole) -> Requester {
+        Requester::new(&Principal::new(name, role), IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    /// The slots that a requester gets at once, while it waits for more.
+    fn slots(turns: &Turns, requester: &Requester) -> Vec<Slot> {
+        let next = || turns.enter(requester).ok()?.slot().now_or_never()?;
+        std::iter::from_fn(next).collect()
     }
 
     #[test]
-    fn one_requester_leaves_a_slot_and_half_of_the_queue() {
+    fn a_viewer_has_a_quarter_and_a_slot_is_kept_for_operators() {
+        let (viewers, olga) =
+            (["a", "b", "c"].map(|name| user(name, UserRole::Viewer)), user("olga", UserRole::Operator));
+        for (concurrency, own, kept) in [(1, [1, 0, 0], 0), (2, [1, 0, 0], 1), (3, [1, 1, 0], 1), (8, [2, 2, 2], 2)] {
+            let turns = Turns::new(concurrency);
+            let held: Vec<Vec<Slot>> = viewers.iter().map(|viewer| slots(&turns, viewer)).collect();
+            assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), own, "{concurrency}");
+            assert_eq!(slots(&turns, &olga).len(), kept, "{concurrency}");
+        }
         let turns = Turns::new(3);
-        let (one, other) = (Requester::User("one".to_owned()), Requester::User("other".to_owned()));
-        let held: Vec<_> = std::iter::from_fn(|| turns.own_slots(&one)).take(WAITING_MAX).collect();
-        assert_eq!((held.len(), held[0].available_permits()), (OWN_WAITING_MAX, 2));
-        assert!(turns.own_slots(&other).is_some());
+        let held = slots(&turns, &olga);
+        assert_eq!((held.len(), slots(&turns, &viewers[0]).len()), (2, 1), "an operator leaves one");
+    }
+
+    #[test]
+    fn one_requester_leaves_three_quarters_of_the_queue() {
+        let turns = Turns::new(3);
+        let (one, other) = (user("one", UserRole::Viewer), user("other", UserRole::Viewer));
+        let held: Vec<_> = std::iter::from_fn(|| turns.enter(&one).ok()).collect();
+        assert_eq!(held.len() as u64, WAITING_MAX / 4);
+        assert!(turns.enter(&other).is_ok());
         drop(held);
-        assert!(turns.own_slots(&one).is_some());
+        assert!(turns.enter(&one).is_ok());
         assert_eq!(turns.requesters.lock().unwrap().len(), 1, "who has nothing under way is forgotten");
     }
 }

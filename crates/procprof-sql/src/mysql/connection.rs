@@ -1,11 +1,13 @@
 //! One client, from its login to its end.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use procprof_core::auth::Principal;
 use procprof_core::connection_slots::ConnectionSlot;
+use procprof_core::shares::{NoShare, Requester, Share, Shares};
 use procprof_core::throttle::Throttle;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::column::{Form, Value};
@@ -24,8 +26,9 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// The limits of all connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections that are logged in at a time; one more is refused.
-    pub(crate) connections: usize,
+    /// Connections that are logged in at a time; one more is refused. A user has a quarter of them, and a quarter is
+    /// kept for operators.
+    pub(crate) connections: u64,
     /// Connections on their way in at a time: the one that has been so the longest, silent ones first, gives way to one
     /// more.
     pub(crate) logins: usize,
@@ -45,7 +48,7 @@ pub(super) struct Admission {
     /// Among those that have not logged in.
     pub(super) place: ConnectionSlot,
     /// For those that have.
-    pub(super) slots: Arc<Semaphore>,
+    pub(super) shares: Shares,
 }
 
 /// Serves a client until it leaves, is too slow, or the server stops.
@@ -57,7 +60,7 @@ pub(super) async fn run<S: Service, A: Accounts>(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    let Admission { number, place, slots } = admission;
+    let Admission { number, place, shares } = admission;
     let login = tokio::time::timeout(limits.login, handshakes.greet(&mut pending, number));
     let greeted = tokio::select! {
         () = stop.cancelled() => return,
@@ -70,15 +73,27 @@ pub(super) async fn run<S: Service, A: Accounts>(
         Ok(Ok(arrived)) => arrived,
     };
     drop(place);
-    let Ok(_slot) = slots.try_acquire() else {
-        return refuse(&handshakes.refusals, &mut pending, LoginFailure::Refused(full(limits.connections))).await;
+    let taken = take_share(&shares, &arrived.principal, pending.peer.ip(), limits.connections);
+    let share = match taken {
+        Ok(share) => share,
+        Err(failure) => return refuse(&handshakes.refusals, &mut pending, LoginFailure::Refused(failure)).await,
     };
     let caller = Caller { connection: number, peer: pending.peer, principal: arrived.principal };
     let session = service.session(caller.clone());
     let capabilities = arrived.hello.capabilities;
     pending.wire.take_up_to(limits.packet);
-    let mut client =
-        CommandLoop { service, handshakes, pending, caller, session, statements: Statements::default(), capabilities };
+    let mut client = CommandLoop {
+        service,
+        handshakes,
+        pending,
+        caller,
+        session,
+        statements: Statements::default(),
+        capabilities,
+        shares,
+        share,
+        connections_max: limits.connections,
+    };
     let Ok(Next::Go) = client.welcome(arrived.hello.database.as_deref()).await else { return };
     if capabilities & can::COMPRESS != 0 {
         client.pending.wire.compress();
@@ -101,8 +116,19 @@ pub(super) async fn run<S: Service, A: Accounts>(
 }
 
 /// Why one more is not let in.
-pub(super) fn full(connections: usize) -> SqlError {
+pub(super) fn full(connections: u64) -> SqlError {
     SqlError::new(SqlErrorKind::TooManyConnections, format!("all {connections} connections are taken"))
+}
+
+/// A connection of the share of a user.
+fn take_share(shares: &Shares, principal: &Principal, from: IpAddr, connections_max: u64) -> Result<Share, SqlError> {
+    shares.take(&Requester::new(principal, from), 1, connections_max).map_err(|full_share| match full_share {
+        NoShare::Own { limit } => SqlError::new(
+            SqlErrorKind::TooManyUserConnections,
+            format!("user '{}' has {limit} connections already, a quarter of all", principal.name),
+        ),
+        NoShare::Pool { limit, .. } => full(limit),
+    })
 }
 
 /// Sends a client the reason for its refusal, and logs it no more often than `refusals` permits.
@@ -126,6 +152,10 @@ struct CommandLoop<'a, S: Service, A> {
     session: S::Session,
     statements: Statements,
     capabilities: u32,
+    shares: Shares,
+    /// The connection's part of its user's share.
+    share: Share,
+    connections_max: u64,
 }
 
 /// The next step after a command.
@@ -291,6 +321,16 @@ impl<S: Service, A: Accounts> CommandLoop<'_, S, A> {
     async fn change_user(&mut self, user: &str, database: Option<String>) -> Result<Next, Broken> {
         match self.handshakes.readmit(&mut self.pending, user).await {
             Ok(principal) => {
+                let from = self.pending.peer.ip();
+                if Requester::new(&principal, from) != *self.share.requester() {
+                    match take_share(&self.shares, &principal, from, self.connections_max) {
+                        Ok(share) => self.share = share,
+                        Err(failure) => {
+                            refuse(&self.handshakes.refusals, &mut self.pending, LoginFailure::Refused(failure)).await;
+                            return Ok(Next::Quit);
+                        }
+                    }
+                }
                 self.caller.principal = principal;
                 self.session = self.service.session(self.caller.clone());
                 self.statements = Statements::default();

@@ -17,6 +17,8 @@ pub(crate) enum SqlErrorKind {
     Login,
     /// Too many connections.
     TooManyConnections,
+    /// Too many connections of the user.
+    TooManyUserConnections,
     /// A transport that must be encrypted.
     NeedsTls,
     /// An unknown table or view.
@@ -95,6 +97,7 @@ impl SqlErrorKind {
             SqlErrorKind::Denied => (1227, "42000"),
             SqlErrorKind::Login => (1045, "28000"),
             SqlErrorKind::TooManyConnections => (1040, "08004"),
+            SqlErrorKind::TooManyUserConnections => (1203, "42000"),
             SqlErrorKind::NeedsTls => (3159, "HY000"),
             SqlErrorKind::UnknownTable => (1146, "42S02"),
             SqlErrorKind::UnknownColumn => (1054, "42S22"),

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_core::auth::{Principal, Refusal};
+use procprof_core::auth::{Principal, Refusal, UserRole};
 use procprof_core::connection_slots::ConnectionSlots;
+use procprof_core::shares::Shares;
 use procprof_core::throttle::Throttle;
 use tokio::io::join;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::command::Command;
@@ -51,7 +52,7 @@ pub async fn connection(bytes: &[u8]) {
     let place = ConnectionSlots::new(1).enter().await;
     let pending = pending(stream, SocketAddr::from(([127, 0, 0, 1], 1)), LONG, Arc::clone(place.activity()));
     let limits = Limits { connections: 1, logins: 1, packet: PACKET, login: LONG, idle: LONG, patience: LONG };
-    let admission = Admission { number: 1, place, slots: Arc::new(Semaphore::new(1)) };
+    let admission = Admission { number: 1, place, shares: Shares::default() };
     run(&Arc::new(Echo), &handshakes, pending, admission, limits, CancellationToken::new()).await;
 }
 
@@ -104,12 +105,13 @@ impl Session for Echo {
     fn ended(&mut self, _rows: u64, _outcome: Result<(), &SqlError>) {}
 }
 
-/// Accepts every user without a password, except `locked`.
+/// Accepts every user without a password, except `locked`; `olga` is an operator, all others are viewers.
 pub(super) struct Everyone;
 
 impl Accounts for Everyone {
     fn open(&self, user: &str) -> Option<Principal> {
-        (user != "locked").then(Principal::local)
+        let role = if user == "olga" { UserRole::Operator } else { UserRole::Viewer };
+        (user != "locked").then(|| Principal::new(user, role))
     }
 
     fn still(&self, principal: &Principal) -> Option<Principal> {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use procprof_core::connection_slots::ConnectionSlots;
+use procprof_core::shares::Shares;
 use procprof_core::throttle::Throttle;
 use tokio::net::TcpListener;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -31,7 +32,7 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
 ) {
     let refusals = Throttle::new(REFUSALS, LOGGED);
     let handshakes = Arc::new(Handshakes { accounts, tls, key: OnceCell::new(), refusals });
-    let slots = Arc::new(Semaphore::new(limits.connections));
+    let shares = Shares::default();
     let (logins, not_taken) = (ConnectionSlots::new(limits.logins), Throttle::new(1, LOGGED));
     let (numbers, tasks) = (AtomicU32::new(1), TaskTracker::new());
     loop {
@@ -53,7 +54,7 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
             place = logins.enter() => place,
         };
         let mut pending = pending(stream, peer, limits.patience, Arc::clone(place.activity()));
-        if slots.available_permits() == 0 {
+        if shares.used() >= limits.connections {
             let handshakes = Arc::clone(&handshakes);
             tasks.spawn(async move {
                 let given_up = place.given_up().clone();
@@ -65,10 +66,10 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
             continue;
         }
         let number = numbers.fetch_add(1, Ordering::Relaxed);
-        let (service, handshakes, stop, slots) =
-            (Arc::clone(&service), Arc::clone(&handshakes), stop.clone(), Arc::clone(&slots));
+        let (service, handshakes, stop, shares) =
+            (Arc::clone(&service), Arc::clone(&handshakes), stop.clone(), shares.clone());
         tasks.spawn(async move {
-            run(&service, &handshakes, pending, Admission { number, place, slots }, limits, stop).await;
+            run(&service, &handshakes, pending, Admission { number, place, shares }, limits, stop).await;
         });
     }
     tasks.close();

@@ -1,6 +1,6 @@
 //! Errors and pins: the journal's lines, and their state in memory.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 
 use procprof_profile::ProfileId;
@@ -31,10 +31,7 @@ impl Ledger {
                 Record::Error(json) => {
                     let Some(entry) = json.entry().filter(|entry| entry.number >= next_number) else { return false };
                     next_number = entry.number.saturating_add(1);
-                    errors.push_back(entry);
-                    if errors.len() > options.errors_max {
-                        errors.pop_front();
-                    }
+                    push(&mut errors, entry, options.errors_max);
                 }
                 Record::Pin { id } => {
                     let Ok(id) = id.parse() else { return false };
@@ -62,10 +59,7 @@ impl Ledger {
         self.next_number += 1;
         self.journal.append(&Record::Error(ErrorJson::from(&entry)));
         let number = entry.number;
-        self.errors.push_back(entry);
-        if self.errors.len() > self.errors_max {
-            self.errors.pop_front();
-        }
+        push(&mut self.errors, entry, self.errors_max);
         self.compact_when_large();
         number
     }
@@ -122,5 +116,99 @@ impl Ledger {
             Ok(kept) => drop(self.errors.drain(..self.errors.len() - kept)),
             Err(error) => tracing::warn!(%error, "compact journal"),
         }
+    }
+}
+
+/// Adds a row. When there are more than `errors_max`, the oldest of the nodes that have the most make room for a
+/// sixteenth, so that no node pushes out the rows of others.
+fn push(errors: &mut VecDeque<ErrorEntry>, entry: ErrorEntry, errors_max: usize) {
+    errors.push_back(entry);
+    if errors.len() > errors_max {
+        keep_shares(errors, errors_max - errors_max / 16);
+    }
+}
+
+/// Keeps so many rows: the newest of each node, and of each node as many as its share is, or all if it has fewer.
+fn keep_shares(errors: &mut VecDeque<ErrorEntry>, count: usize) {
+    let mut rows_by_node: HashMap<Option<u64>, usize> = HashMap::new();
+    for entry in errors.iter() {
+        *rows_by_node.entry(entry.row.node).or_default() += 1;
+    }
+    let (share, mut more) = share(rows_by_node.into_values().collect(), count);
+    // The newest first: the first `share` rows of each node stay, and of its next ones those that fit.
+    let mut ranks: HashMap<Option<u64>, usize> = HashMap::new();
+    let mut kept: Vec<bool> = errors
+        .iter()
+        .rev()
+        .map(|entry| {
+            let rank = ranks.entry(entry.row.node).or_default();
+            *rank += 1;
+            let is_next = *rank == share + 1 && more > 0;
+            more -= usize::from(is_next);
+            *rank <= share || is_next
+        })
+        .collect();
+    errors.retain(|_| kept.pop().unwrap_or(true));
+}
+
+/// The largest number of rows that each node may have so that there are no more than `count`, and how many are left.
+fn share(mut rows: Vec<usize>, count: usize) -> (usize, usize) {
+    rows.sort_unstable();
+    let (mut left, mut nodes) = (count, rows.len());
+    for own in rows {
+        if own.saturating_mul(nodes) > left {
+            return (left / nodes, left % nodes);
+        }
+        (left, nodes) = (left - own, nodes - 1);
+    }
+    (usize::MAX - 1, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use procprof_profile::Nanos;
+
+    use super::*;
+    use crate::ErrorKind;
+
+    fn rows_of(nodes: &[u64]) -> VecDeque<ErrorEntry> {
+        let row = |node| ErrorRow {
+            node: Some(node),
+            profile_type: None,
+            time: Nanos(0),
+            kind: ErrorKind::Refused,
+            reason: String::new(),
+            first_bytes: Vec::new(),
+        };
+        (1..).zip(nodes).map(|(number, node)| ErrorEntry { number, row: row(*node) }).collect()
+    }
+
+    #[test]
+    fn the_oldest_rows_of_the_nodes_with_the_most_make_room() {
+        for (nodes, count, kept) in [
+            (&[1, 2, 2, 2, 2, 2][..], 3, &[1, 5, 6][..]),
+            (&[1, 1, 1, 1], 2, &[3, 4]),
+            (&[1, 2, 1, 2, 1, 2], 3, &[4, 5, 6]),
+            (&[1, 2, 3], 3, &[1, 2, 3]),
+            (&[1, 2, 3], 2, &[2, 3]),
+            (&[3, 1, 1, 2, 2, 2, 1], 5, &[1, 3, 5, 6, 7]),
+            (&[1], 0, &[]),
+        ] {
+            let mut errors = rows_of(nodes);
+            keep_shares(&mut errors, count);
+            let numbers: Vec<u64> = errors.iter().map(|entry| entry.number).collect();
+            assert_eq!(numbers, kept, "{nodes:?}");
+        }
+    }
+
+    #[test]
+    fn one_node_does_not_push_out_the_rows_of_others() {
+        let mut errors = VecDeque::new();
+        for entry in rows_of(&[&[7; 100][..], &[9; 5000]].concat()) {
+            push(&mut errors, entry, 1000);
+            assert!(errors.len() <= 1000);
+        }
+        assert_eq!(errors.iter().filter(|entry| entry.row.node == Some(7)).count(), 100);
+        assert!(errors.len() > 900 && errors.back().unwrap().number == 5100);
     }
 }

@@ -1,14 +1,12 @@
 //! `/api/hosts`: heartbeats and pushes of host agents; the protocol is that of `procprof_core::hosts::protocol`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use procprof_core::auth::Principal;
 use procprof_core::chain;
 use procprof_core::hosts::protocol::{
@@ -18,17 +16,16 @@ use procprof_core::hosts::{
     AdmissionError, Admitted, FrameError, FramePart, Frames, HeartbeatError, PushError, RateError,
 };
 use procprof_core::ingest::{Full, Reserved};
+use procprof_core::shares::Requester;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
 use super::push::refused;
 use crate::Web;
-use crate::caller::Caller;
+use crate::caller::{Caller, ShareRequester};
 use crate::problem::{ApiResult, Problem};
+use crate::upload::Upload;
 
-/// Time a heartbeat, or one frame of a push, has to arrive.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Most build ids that the answer to a push names.
 const WANTED_MAX: usize = 256;
 /// Seconds after which a profile for which there was no room may be sent again.
@@ -38,9 +35,10 @@ const FULL_SECONDS: u32 = 5;
 pub(crate) async fn heartbeat(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
+    ShareRequester(requester): ShareRequester,
     body: Body,
 ) -> ApiResult<Json<HeartbeatAnswer>> {
-    let heartbeat = read_heartbeat(&web, body).await?;
+    let heartbeat = read_heartbeat(&web, &requester.with_priority(), body).await?;
     let answer = web.hosts.heartbeat(&principal, heartbeat).await.map_err(|error| match error {
         HeartbeatError::Admission(error) => not_admitted(&error),
         HeartbeatError::Revoked => revoked(),
@@ -49,18 +47,17 @@ pub(crate) async fn heartbeat(
     Ok(Json(answer))
 }
 
-async fn read_heartbeat(web: &Web, body: Body) -> ApiResult<Heartbeat> {
-    let reserved = web.ingest.reserve().map_err(|full| refused(full.into()))?;
-    let collected = tokio::time::timeout(PATIENCE, Limited::new(body, HEARTBEAT_BYTES_MAX).collect());
-    let broken = |error: Box<dyn std::error::Error + Send + Sync>| match error.is::<LengthLimitError>() {
-        true => {
+async fn read_heartbeat(web: &Web, requester: &Requester, body: Body) -> ApiResult<Heartbeat> {
+    let reserved = web.ingest.reserve(requester).map_err(|full| refused(full.into()))?;
+    let (mut bytes, mut upload) = (BytesMut::new(), Upload::new(body, "the heartbeat"));
+    while let Some(piece) = upload.piece().await? {
+        if bytes.len() + piece.len() > HEARTBEAT_BYTES_MAX {
             let why = format!("a heartbeat has at most {HEARTBEAT_BYTES_MAX} bytes");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", why)
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", why));
         }
-        false => Problem::bad_request(format!("the body broke off: {error}")),
-    };
-    let bytes = collected.await.map_err(|_| too_slow("the heartbeat"))?.map_err(broken)?.to_bytes();
-    reserved.grow(bytes.len() as u64).map_err(|full| refused(full.into()))?;
+        reserved.grow(piece.len() as u64).map_err(|full| refused(full.into()))?;
+        bytes.extend_from_slice(&piece);
+    }
     serde_json::from_slice(&bytes).map_err(|error| Problem::bad_request(format!("body: {error}")))
 }
 
@@ -77,15 +74,11 @@ fn revoked() -> Problem {
     Problem { message: "the token was revoked".to_owned(), ..Problem::unauthorized() }
 }
 
-fn too_slow(what: &str) -> Problem {
-    let why = format!("{what} did not arrive within {} s", PATIENCE.as_secs());
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", why)
-}
-
 /// `POST /api/hosts/push`
 pub(crate) async fn push(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
+    ShareRequester(requester): ShareRequester,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<PushAnswer>> {
@@ -94,7 +87,13 @@ pub(crate) async fn push(
         let why = format!("Content-Type: expected {PUSH_MEDIA_TYPE} or application/octet-stream");
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", why));
     }
-    let mut reader = PushReader { web: &web, principal: &principal, body, frames: Frames::default() };
+    let mut reader = PushReader {
+        web: &web,
+        principal: &principal,
+        requester: &requester,
+        upload: Upload::new(body, "a frame"),
+        frames: Frames::default(),
+    };
     let mut answer = PushAnswer::default();
     while let Some((id, outcome, wanted)) = reader.frame().await? {
         answer.profiles.push(Pushed { id, outcome });
@@ -111,7 +110,8 @@ pub(crate) async fn push(
 struct PushReader<'a> {
     web: &'a Web,
     principal: &'a Principal,
-    body: Body,
+    requester: &'a Requester,
+    upload: Upload,
     frames: Frames,
 }
 
@@ -119,20 +119,20 @@ impl PushReader<'_> {
     /// Reads the next frame and takes its profile in: its id, what became of it, and build ids of files whose symbols
     /// are lacking. `None` at the end of the body.
     async fn frame(&mut self) -> ApiResult<Option<(String, Outcome, Vec<String>)>> {
-        let until = Instant::now() + PATIENCE;
-        let Some(FramePart::Header(header, length)) = self.part(until).await? else { return Ok(None) };
+        self.upload.begin_part();
+        let Some(FramePart::Header(header, length)) = self.part().await? else { return Ok(None) };
         let id: String = header.id.chars().take(64).collect();
-        let (admitted, reserved) = match begin(self.web, self.principal, *header, length).await? {
+        let (admitted, reserved) = match begin(self.web, self.principal, self.requester, *header, length).await? {
             Ok(begun) => begun,
             Err(outcome) => {
-                self.pass_over(until).await?;
+                self.pass_over().await?;
                 return Ok(Some((id, outcome, Vec::new())));
             }
         };
-        let bytes = match self.profile(until, &reserved).await? {
+        let bytes = match self.profile(&reserved).await? {
             Ok(bytes) => bytes,
             Err(full) => {
-                self.pass_over(until).await?;
+                self.pass_over().await?;
                 return Ok(Some((id, self.later(full), Vec::new())));
             }
         };
@@ -146,9 +146,9 @@ impl PushReader<'_> {
 
     /// The bytes of a profile, each piece of which takes its room before it is kept; a length that is only claimed
     /// takes none.
-    async fn profile(&mut self, until: Instant, reserved: &Reserved) -> ApiResult<Result<Bytes, Full>> {
+    async fn profile(&mut self, reserved: &Reserved) -> ApiResult<Result<Bytes, Full>> {
         let mut bytes = BytesMut::new();
-        while let Some(FramePart::Piece(piece)) = self.part(until).await? {
+        while let Some(FramePart::Piece(piece)) = self.part().await? {
             if let Err(full) = reserved.grow(piece.len() as u64) {
                 return Ok(Err(full));
             }
@@ -163,26 +163,20 @@ impl PushReader<'_> {
     }
 
     /// Reads the rest of a frame without keeping it.
-    async fn pass_over(&mut self, until: Instant) -> ApiResult<()> {
-        while let Some(FramePart::Piece(_)) = self.part(until).await? {}
+    async fn pass_over(&mut self) -> ApiResult<()> {
+        while let Some(FramePart::Piece(_)) = self.part().await? {}
         Ok(())
     }
 
     /// The next part; `None` at the end of the body.
-    async fn part(&mut self, until: Instant) -> ApiResult<Option<FramePart>> {
+    async fn part(&mut self) -> ApiResult<Option<FramePart>> {
         let broken = |error: FrameError| Problem::bad_request(error.to_string());
         loop {
             if let Some(part) = self.frames.part().map_err(broken)? {
                 return Ok(Some(part));
             }
-            let next = tokio::time::timeout_at(until, self.body.frame()).await.map_err(|_| too_slow("a frame"))?;
-            match next {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.frames.push(&data);
-                    }
-                }
-                Some(Err(error)) => return Err(Problem::bad_request(format!("the body broke off: {error}"))),
+            match self.upload.piece().await? {
+                Some(piece) => self.frames.push(&piece),
                 None => {
                     self.frames.finish().map_err(broken)?;
                     return Ok(None);
@@ -196,6 +190,7 @@ impl PushReader<'_> {
 async fn begin(
     web: &Web,
     principal: &Principal,
+    requester: &Requester,
     header: PushedProfile,
     length: u32,
 ) -> ApiResult<Result<(Admitted, Arc<Reserved>), Outcome>> {
@@ -211,7 +206,7 @@ async fn begin(
         web.metrics.refuse(full.reason());
         return Ok(Err(web.hosts.refuse_push(&admitted, &full.to_string())));
     }
-    Ok(match web.ingest.reserve() {
+    Ok(match web.ingest.reserve(requester) {
         Ok(reserved) => Ok((admitted, Arc::new(reserved))),
         Err(full) => Err(Outcome::Later { reason: full.to_string(), seconds: FULL_SECONDS }),
     })

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::Web;
 use crate::answer::Document;
 use crate::blocking::on_store;
-use crate::caller::{Caller, ReportRequester};
+use crate::caller::{Caller, ShareRequester};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::profile_document::download as send_file;
@@ -239,7 +239,7 @@ pub(crate) async fn download(State(web): State<Arc<Web>>, Path(id): Path<String>
 pub(crate) async fn render(
     State(web): State<Arc<Web>>,
     Path((id, report)): Path<(String, String)>,
-    ReportRequester(requester): ReportRequester,
+    ShareRequester(requester): ShareRequester,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Response> {
     let report = Report::named(&report).map_err(|error| Problem::not_found(error.to_string()))?;

@@ -1,32 +1,30 @@
 //! `POST /api/push?node=&type=`: a profile in any known format.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderName, StatusCode, header};
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
 use procprof_core::chain;
 use procprof_core::clock::now;
 use procprof_core::ingest::{Full, IncomingData, IncomingProfile, IngestError, Refusal, Reserved, SymbolHints, accept};
+use procprof_core::shares::Requester;
 use procprof_profile::{Meta, Nanos};
 
 use super::profiles::ProfileRow;
 use crate::Web;
-use crate::caller::Caller;
+use crate::caller::{Caller, ShareRequester};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::server_url::ServerUrl;
-
-/// Time a profile has to arrive.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::upload::Upload;
 
 pub(crate) async fn push(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
+    ShareRequester(requester): ShareRequester,
     base: ServerUrl,
     RawQuery(query): RawQuery,
     body: Body,
@@ -35,7 +33,7 @@ pub(crate) async fn push(
     let node = params.need("node")?;
     let node = web.registry.find(node).ok_or_else(|| Problem::bad_request("no such node is registered"))?;
     let wanted = params.profile_type("type")?;
-    let (bytes, reserved) = arrive(&web, body).await?;
+    let (bytes, reserved) = arrive(&web, &requester, body).await?;
     let arrived = now();
     let meta = Meta { profile_type: wanted, trigger: "push".to_owned(), ..node.meta() };
     let hints = SymbolHints { binary: node.config.binary.clone(), ..SymbolHints::default() };
@@ -53,26 +51,17 @@ pub(crate) async fn push(
 }
 
 /// A body that is a profile, with the room it takes.
-pub(crate) async fn arrive(web: &Web, body: Body) -> ApiResult<(Bytes, Arc<Reserved>)> {
-    let reserved = Arc::new(web.ingest.reserve().map_err(|full| refused(full.into()))?);
-    let slow = |_| {
-        Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "too_slow",
-            format!("the profile did not arrive within {} s", PATIENCE.as_secs()),
-        )
-    };
-    let bytes = tokio::time::timeout(PATIENCE, read(web, body, &reserved)).await.map_err(slow)??;
+pub(crate) async fn arrive(web: &Web, requester: &Requester, body: Body) -> ApiResult<(Bytes, Arc<Reserved>)> {
+    let reserved = Arc::new(web.ingest.reserve(requester).map_err(|full| refused(full.into()))?);
+    let bytes = read(web, body, &reserved).await?;
     Ok((bytes, reserved))
 }
 
 /// Reads a body whose every piece takes its room before it is kept.
-async fn read(web: &Web, mut body: Body, reserved: &Reserved) -> ApiResult<Bytes> {
+async fn read(web: &Web, body: Body, reserved: &Reserved) -> ApiResult<Bytes> {
     let limit = web.config().profile_bytes_max;
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Problem::bad_request(format!("the body broke off: {error}")))?;
-        let Ok(piece) = frame.into_data() else { continue };
+    let (mut bytes, mut upload) = (BytesMut::new(), Upload::new(body, "the profile"));
+    while let Some(piece) = upload.piece().await? {
         let length = (bytes.len() + piece.len()) as u64;
         let room = if length > limit {
             Err(Full::Profile { bytes: length, limit })

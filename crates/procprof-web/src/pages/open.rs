@@ -12,7 +12,8 @@ use bytes::Bytes;
 use maud::{Markup, html};
 use procprof_core::auth::random_hex;
 use procprof_core::ingest::{Inspected, inspect};
-use procprof_core::render::{Requester, budget};
+use procprof_core::render::budget;
+use procprof_core::shares::Requester;
 use procprof_profile::format::{self, Limits};
 use procprof_report::{Error, Options, REPORTS, Report, Sources};
 
@@ -23,7 +24,7 @@ use super::{moment, quantity, share, size, span, type_label};
 use crate::Web;
 use crate::answer::Document;
 use crate::api::push::{arrive, refused};
-use crate::caller::{Caller, ReportRequester};
+use crate::caller::{Caller, ShareRequester};
 use crate::multipart::only_file;
 use crate::opened::{AGE_MAX, OWN_BYTES_MAX, OWN_FILES_MAX, OpenedFile};
 use crate::params::Params;
@@ -38,7 +39,7 @@ const TOKEN_BYTES: usize = 16;
 pub(crate) async fn open(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    ReportRequester(requester): ReportRequester,
+    ShareRequester(requester): ShareRequester,
 ) -> Markup {
     let limit = web.config().profile_bytes_max;
     let formats: Vec<&str> = format::FORMATS.iter().map(|format| format.name).collect();
@@ -80,11 +81,11 @@ pub(crate) async fn open(
 pub(crate) async fn upload(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
-    ReportRequester(owner): ReportRequester,
+    ShareRequester(owner): ShareRequester,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Redirect> {
-    let (bytes, reserved) = arrive(&web, body).await?;
+    let (bytes, reserved) = arrive(&web, &owner, body).await?;
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (name, bytes) = match only_file(content_type, &bytes) {
         Some(file) => file,

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::nodes::Node;
-use procprof_core::render::Requester;
+use procprof_core::shares::Requester;
 use procprof_profile::{Nanos, ProfileId};
 use procprof_report::{REPORTS, Report};
 use procprof_store::{Entry, Filter, Format, PageRequest};
@@ -21,7 +21,7 @@ use super::wanted;
 use super::{moment, type_label};
 use crate::Web;
 use crate::blocking::on_store;
-use crate::caller::{Caller, ReportRequester};
+use crate::caller::{Caller, ShareRequester};
 use crate::params::Params;
 use crate::problem::ApiResult;
 use crate::profile_document::render;
@@ -45,7 +45,7 @@ pub(crate) async fn profile(
     base: ServerUrl,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
-    ReportRequester(requester): ReportRequester,
+    ShareRequester(requester): ShareRequester,
 ) -> ApiResult<Response> {
     let entry = open(&web, &id).await?;
     let query = query.unwrap_or_default();

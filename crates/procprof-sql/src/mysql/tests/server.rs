@@ -19,7 +19,7 @@ use crate::mysql::{
 };
 
 const LIMITS: Limits = Limits {
-    connections: 2,
+    connections: 8,
     logins: 100,
     packet: 1 << 20,
     login: Duration::from_secs(3600),
@@ -149,9 +149,13 @@ impl TestServer {
 
     /// One with further capabilities.
     async fn enter_with(&self, capabilities: u32) -> Raw {
+        self.enter_as("ann", capabilities).await
+    }
+
+    async fn enter_as(&self, user: &str, capabilities: u32) -> Raw {
         let mut client = self.connect().await;
         assert_eq!(client.read().await.unwrap()[0], 10);
-        let mut hello = hello("ann");
+        let mut hello = hello(user);
         let own = u32::from_le_bytes([hello[0], hello[1], hello[2], hello[3]]);
         hello[..4].copy_from_slice(&(own | capabilities).to_le_bytes());
         client.send(&hello).await;
@@ -289,9 +293,9 @@ async fn a_connection_may_be_compressed() {
 
 #[tokio::test]
 async fn one_connection_too_many_gets_an_error() {
-    let server = TestServer::open(LIMITS).await;
+    let server = TestServer::open(Limits { connections: 2, ..LIMITS }).await;
     let first = server.enter().await;
-    let mut second = server.enter().await;
+    let mut second = server.enter_as("bob", 0).await;
     assert_eq!(server.connect().await.error().await, 1040);
     drop(first);
     let began = std::time::Instant::now();
@@ -302,6 +306,35 @@ async fn one_connection_too_many_gets_an_error() {
     }
     second.command(b"\x0e").await;
     assert_eq!(second.read().await.unwrap()[0], 0, "others do not notice");
+}
+
+#[tokio::test]
+async fn a_user_has_a_quarter_of_the_connections() {
+    let server = TestServer::open(LIMITS).await;
+    let refused = async |user: &str| {
+        let mut client = server.connect().await;
+        client.read().await.unwrap();
+        client.send(&hello(user)).await;
+        client.error().await
+    };
+    let mut held = vec![server.enter().await, server.enter().await];
+    assert_eq!(refused("ann").await, 1203);
+    for user in ["bob", "cid"] {
+        held.extend([server.enter_as(user, 0).await, server.enter_as(user, 0).await]);
+        assert_eq!(refused(user).await, 1203);
+    }
+    // The last quarter is for operators.
+    assert_eq!(refused("dan").await, 1040);
+    let operator = server.enter_as("olga", 0).await;
+    // One who becomes another user takes a connection of that user's share.
+    held[0].command(b"\x11olga\0\0").await;
+    let answer = held[0].read().await.unwrap();
+    assert_eq!(answer[0], 0xfe, "{answer:?}");
+    held[0].send(&[]).await;
+    assert_eq!(held[0].read().await.unwrap()[0], 0);
+    let _again = server.enter().await;
+    assert_eq!(server.connect().await.error().await, 1040, "all are taken");
+    drop(operator);
 }
 
 #[tokio::test]

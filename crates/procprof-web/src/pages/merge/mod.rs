@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::clock::now;
-use procprof_core::render::Requester;
+use procprof_core::shares::Requester;
 use procprof_profile::ProfileType;
 use procprof_report::Report;
 
@@ -23,7 +23,7 @@ use super::period::{PERIODS, Period};
 use super::scaling::Extents;
 use super::{grouped, span, time_query, type_label};
 use crate::Web;
-use crate::caller::{Caller, ReportRequester};
+use crate::caller::{Caller, ShareRequester};
 use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
 use crate::profile_document::render;
@@ -48,7 +48,7 @@ pub(crate) async fn merge(
     Caller(principal): Caller,
     base: ServerUrl,
     RawQuery(query): RawQuery,
-    ReportRequester(requester): ReportRequester,
+    ShareRequester(requester): ShareRequester,
 ) -> ApiResult<Response> {
     let query = query.unwrap_or_default();
     let params = Params::parse(&query)?;
