@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::api::agree;
 use crate::archive::{wait_for, wait_until};
 use crate::harness::{TestServer, options, quiet, until};
+use crate::hosts::{Agent, agent, frame, token};
 
 const SOURCE: &str = "\
 __attribute__((noinline)) int cold(int x) { return x * 3 + 1; }
@@ -235,13 +236,109 @@ async fn poorer_symbols_do_not_replace_richer_ones() {
     assert_eq!(outcome("no-lines").await, answer(201, "added", "functions"));
     assert_eq!(outcome("program").await, answer(201, "replaced", "lines"));
     assert_eq!(outcome("no-lines").await, answer(200, "kept", "lines"));
-    assert_eq!(outcome("program").await, answer(201, "replaced", "lines"));
+    assert_eq!(outcome("program").await, answer(200, "kept", "lines"), "equal ones do not, either");
     let offer = async |detail: &str| {
         let path = format!("/api/symbols/offer?key={}&detail={detail}&bytes=1", program.build_id);
         server.post(&path, Value::Null).await.1["take"].as_bool()
     };
-    assert_eq!((offer("functions").await, offer("lines").await), (Some(false), Some(true)));
+    assert_eq!((offer("functions").await, offer("lines").await), (Some(false), Some(false)));
     assert_eq!(server.json("/api/symbols").await["symbols"].as_array().unwrap().len(), 1);
+}
+
+/// A body that a token sends; the status and the answer.
+async fn send_by(server: &TestServer, agent: &Agent, path: &str, body: Vec<u8>) -> (u16, Value) {
+    let (status, text) = agent.post(server, path, "application/octet-stream", body).await;
+    (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn symbols_belong_to_operators_then_to_hosts_that_run_the_file() {
+    let program = Program::new();
+    let key = &program.build_id;
+    let evil = SOURCE.replace("hot", "blame_others").replace("cold", "harmless");
+    std::fs::write(program.folder.path().join("evil.c"), evil).unwrap();
+    let build_id = format!("-Wl,--build-id=0x{key}");
+    run("gcc", &["-O1", "-g", "-no-pie", &build_id, "-o", "evil", "evil.c"], &program.folder);
+    let users = tempfile::tempdir().unwrap();
+    let file = users.path().join("users");
+    add_user(&file, "ann", UserRole::Operator, "ann's secret", Methods::Modern).unwrap();
+    let by = |number: u8, name: &str| agent(number, Some(token(&users, name)));
+    let (runs, other, stranger) = (by(1, "agent-1"), by(2, "agent-2"), by(3, "ci"));
+    let mut server = TestServer::start(Config { users_file: Some(file), ..quiet() }).await;
+    server.credentials = Some(("ann".to_owned(), "ann's secret".to_owned()));
+    for agent in [&runs, &other] {
+        agent.taken(&server, &agent.heartbeat(&[], 0)).await;
+    }
+    let is = |(status, answer): (u16, Value), wanted: u16, outcome: &str, owner: &str| {
+        let found = (status, answer["outcome"].as_str(), answer["symbols"]["owner"].as_str());
+        assert_eq!(found, (wanted, Some(outcome), Some(owner)), "{answer}");
+    };
+    let upload = async |agent: &Agent, name: &str| send_by(&server, agent, "/api/symbols", program.index(name)).await;
+    let is_taken = async |agent: &Agent, detail: &str| {
+        let path = format!("/api/symbols/offer?key={key}&detail={detail}");
+        send_by(&server, agent, &path, Vec::new()).await.1["take"].as_bool().unwrap_or(false)
+    };
+
+    is(upload(&stranger, "evil").await, 201, "added", "other");
+    let (status, answer) = upload(&other, "program").await;
+    assert_eq!((status, answer["code"].as_str()), (403, Some("not_running")), "{answer}");
+    assert!(!is_taken(&other, "lines").await && !is_taken(&runs, "lines").await, "nothing of the host is known");
+    // What a stranger has named is wanted of the host that runs it.
+    let (status, text) = runs.push(&server, frame(&runs.header(None, 1), &program.profile(1_700_000_000))).await;
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((status, answer["wanted_symbols"][0].as_str()), (200, Some(key.as_str())), "{text}");
+    let wanted = runs.taken(&server, &runs.heartbeat(&[], 0)).await.wanted_symbols;
+    assert_eq!(wanted, std::slice::from_ref(key));
+    assert!(is_taken(&runs, "functions").await);
+    is(upload(&runs, "no-lines").await, 201, "replaced", "host");
+    assert!(runs.taken(&server, &runs.heartbeat(&[], 0)).await.wanted_symbols.is_empty());
+    is(upload(&stranger, "evil").await, 200, "kept", "host");
+    assert!(
+        !is_taken(&stranger, "lines").await && is_taken(&runs, "lines").await && !is_taken(&runs, "functions").await
+    );
+    is(upload(&runs, "program").await, 201, "replaced", "host");
+    is(send(&server, program.index("no-lines")).await, 201, "replaced", "operator");
+    is(upload(&runs, "evil").await, 200, "kept", "operator");
+
+    let row = &server.json("/api/symbols").await["symbols"][0];
+    assert_eq!((row["by"].as_str(), row["owner"].as_str()), (Some("ann"), Some("operator")), "{row}");
+    assert!(server.text("/symbols").await.contains("by ann (operator)"));
+    let id = server.push("cpu", program.profile(1_700_000_100)).await["id"].as_str().unwrap().to_owned();
+    let page = server.text(&format!("/p/{id}")).await;
+    assert!(page.contains(&format!("Symbols {key} sent by")) && page.contains("ann (operator)"), "{page}");
+    let top = server.text(&format!("/api/profiles/{id}/render/top")).await;
+    assert!(top.contains("hot") && !top.contains("blame_others"), "{top}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_makes_room_with_what_it_sent_itself() {
+    let program = Program::new();
+    let index = program.index("program");
+    let users = tempfile::tempdir().unwrap();
+    let file = users.path().join("users");
+    let [first, second] = ["one", "two"].map(|name| agent(1, Some(token(&users, name))));
+    // Three indexes are three quarters.
+    let symbols_bytes_max = 4 * index.len() as u64;
+    let server = TestServer::start(Config { users_file: Some(file), symbols_bytes_max, ..quiet() }).await;
+    let copy = |number: u8| {
+        let name = format!("copy-{number}");
+        let build_id = format!("-Wl,--build-id=0x{number:02x}{}", "00".repeat(19));
+        run("gcc", &["-O1", "-g", "-no-pie", &build_id, "-o", &name, "program.c"], &program.folder);
+        program.index(&name)
+    };
+    let upload = async |agent: &Agent, bytes: Vec<u8>| {
+        let (status, answer) = send_by(&server, agent, "/api/symbols", bytes).await;
+        let evicted = answer["evicted"].as_array().map(Vec::len);
+        (status, evicted)
+    };
+    assert_eq!(upload(&first, copy(1)).await, (201, Some(0)));
+    assert_eq!(upload(&second, copy(2)).await, (201, Some(0)));
+    for number in 3..6 {
+        assert_eq!(upload(&first, copy(number)).await, (201, Some(1)), "{number}");
+    }
+    let mut keys = kept(&server);
+    keys.retain(|name| name.ends_with(".index"));
+    assert_eq!(keys.iter().map(|name| &name[..2]).collect::<Vec<_>>(), ["02", "05"], "the other's stays");
 }
 
 #[tokio::test(flavor = "multi_thread")]

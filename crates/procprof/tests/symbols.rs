@@ -197,9 +197,15 @@ fn what_is_pushed_is_listed_and_removed_and_may_be_compressed() {
     let (done, printed) = symbols(&["list"]);
     assert!(done && printed.starts_with("no symbols\n"), "{printed}");
     for ending in ["", ".gz", ".xz", ".zst"] {
-        let (done, printed) = symbols(&["push", &path(&format!("all/small.debug{ending}"))]);
-        let expected = if ending.is_empty() { " sent as " } else { "in the place of older ones" };
-        assert!(done && printed.contains("functions") && printed.contains(expected), "{ending}: {printed}");
+        let file = path(&format!("all/small.debug{ending}"));
+        let (done, printed) = symbols(&["push", &file]);
+        assert!(done && printed.contains("functions") && printed.contains(" sent as "), "{ending}: {printed}");
+        let (done, again) = symbols(&["push", &file]);
+        assert!(done && again.contains("by local (operator), which these do not replace"), "{ending}: {again}");
+        if ending != ".zst" {
+            let key = printed.split(" sent as ").nth(1).and_then(|rest| rest.get(..8)).expect("a key");
+            assert!(symbols(&["remove", key]).0, "{printed}");
+        }
     }
     let (done, printed) = symbols(&["push", &path("all")]);
     assert!(

@@ -12,7 +12,6 @@ use super::protocol::{Command, Heartbeat, HeartbeatAnswer, WAIT_SECONDS_MAX};
 use super::{Host, Hosts, bounded};
 use crate::auth::Principal;
 use crate::clock::now;
-use crate::symbols::SymbolKey;
 
 /// Time until the next heartbeat where one could not be held.
 const NEXT_SECONDS: u32 = 10;
@@ -178,9 +177,7 @@ impl Hosts {
         let mut table = self.table();
         let mut answer = HeartbeatAnswer { server_nanos: now().0, ..HeartbeatAnswer::default() };
         let Some(host) = table.hosts.get_mut(id) else { return answer };
-        let lacks =
-            |build_id: &String| build_id.parse::<SymbolKey>().is_ok_and(|key| self.ingest.symbols.get(&key).is_none());
-        host.seat.wanted.retain(lacks);
+        host.seat.wanted.retain(|build_id| self.lacks_symbols(build_id));
         answer.wanted_symbols = host.seat.wanted.iter().cloned().collect();
         if host.seat.turn == turn {
             answer.commands = host.seat.commands.drain(..).collect();

@@ -19,6 +19,7 @@ mod listing;
 pub mod protocol;
 mod push;
 mod state;
+mod symbols;
 #[cfg(test)]
 mod tests;
 mod warning;

@@ -15,7 +15,7 @@ use crate::auth::Principal;
 use crate::error::chain;
 use crate::ingest::{IncomingData, IncomingProfile, IngestError, Reserved, SymbolHints, accept, record_error};
 use crate::nodes::{FailedAttempt, Node, PushedBy};
-use crate::symbols::WantedSymbols;
+use crate::symbols::{UPLOADS, WantedSymbols};
 
 /// Seconds after which a profile for which there was no room may be sent again.
 const FULL_SECONDS: u32 = 5;
@@ -197,11 +197,17 @@ impl Hosts {
             });
         }
         let mut wanted: Vec<String> = Vec::new();
-        for missing in entries.iter().flat_map(|entry| WantedSymbols::from_facts(&entry.meta)) {
-            let is_wanted = !missing.build_id.is_empty() && missing.is_worth();
-            if is_wanted && self.ingest.symbols.find(&missing).is_empty() && !wanted.contains(&missing.build_id) {
-                wanted.push(missing.build_id);
+        let mut want = |build_id: &str| {
+            if self.lacks_symbols(build_id) && !wanted.iter().any(|known| known == build_id) {
+                wanted.push(build_id.to_owned());
             }
+        };
+        for entry in &entries {
+            for missing in WantedSymbols::from_facts(&entry.meta).iter().filter(|missing| missing.is_worth()) {
+                want(&missing.build_id);
+            }
+            // Names of someone with a lesser standing than the host that runs the file.
+            entry.meta.more.get(UPLOADS).into_iter().flat_map(|keys| keys.split(',')).for_each(&mut want);
         }
         let mut is_new_type = false;
         if let Some(host) = self.table().hosts.get_mut(&header.host) {

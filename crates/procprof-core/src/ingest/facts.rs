@@ -5,7 +5,7 @@ use procprof_profile::format::Decoded;
 use procprof_profile::{Error, Meta, Nanos, Parts, Profile, ProfileType, Result};
 
 use crate::kinds::Kind;
-use crate::symbols::{UPLOADS, is_wanted_fact};
+use crate::symbols::{UPLOADED_BY, UPLOADS, is_wanted_fact};
 
 const TOOL: &str = concat!("procprof ", env!("CARGO_PKG_VERSION"));
 
@@ -73,8 +73,8 @@ const TEXT_MAX: usize = 4096;
 fn may_set(key: &str, text: &str) -> bool {
     let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte);
     let is_plain = !key.is_empty() && key.len() <= KEY_MAX && key.bytes().all(is_name);
-    let is_ours = OWN.contains(&key) || is_wanted_fact(key);
-    is_plain && !is_ours && text.len() <= TEXT_MAX && !text.chars().any(char::is_control)
+    let is_ours = OWN.contains(&key) || is_wanted_fact(key) || key.starts_with(UPLOADED_BY);
+    is_plain && !is_ours && text.len() <= TEXT_MAX && crate::is_plain(text)
 }
 
 /// The sampler, by format and kind of node.

@@ -22,7 +22,7 @@ use super::prepare::{PrepareRequest, PreparedProfile, Refusal};
 use super::symbols::{name, note_failure, unnamed};
 use super::{Ingest, SymbolHints};
 use crate::children::{AnswerLimit, Child, ChildLimits, ChildTask, child_indexes, frame, split_frame};
-use crate::symbols::{SymbolKey, Uploads};
+use crate::symbols::{SymbolKey, UPLOADED_BY, Uploads};
 
 /// Unpacked size from which children go one at a time, whatever the others are at.
 const LARGE_PROFILE_BYTES: u64 = 16 << 20;
@@ -246,6 +246,11 @@ fn prepare_profile(
             let uploads = Uploads::in_folder(&symbols);
             let mut sources = files(pid, start_ticks, binary, &uploads);
             (profile, used, resolved) = name(profile, &mut request.meta, &mut sources);
+            for key in &used {
+                if let Some(sender) = uploads.sender(key) {
+                    request.meta.more.insert(format!("{UPLOADED_BY}{key}"), sender);
+                }
+            }
         }
         NameSource::Page(names) => {
             let names: Vec<(Addr, String)> = names.into_iter().map(|(address, name)| (Addr(address), name)).collect();

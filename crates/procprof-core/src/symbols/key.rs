@@ -25,6 +25,11 @@ pub struct SymbolKey(String);
 pub struct ParseKeyError;
 
 impl SymbolKey {
+    /// Whether it is the key of a file without a build id.
+    pub(crate) fn is_layout(&self) -> bool {
+        self.0.starts_with(LAYOUT)
+    }
+
     /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -12,16 +12,19 @@ mod index;
 mod intake;
 mod key;
 mod record;
+mod room;
 mod symbol_store;
 mod uploads;
 mod wanted;
 
 pub use intake::{IntakeError, Intakes, Origin, receive};
 pub use key::SymbolKey;
-pub use record::{Detail, Record};
+pub use record::{Detail, Owner, Record, is_better};
 pub use symbol_store::{Outcome, SymbolStore, SymbolStoreError};
 pub(crate) use uploads::Uploads;
 pub use wanted::{WantedSymbols, is_fact as is_wanted_fact};
 
+/// Begins the key of the fact that says who sent an upload that a profile was named by: `symbols-by.KEY`.
+pub const UPLOADED_BY: &str = "symbols-by.";
 /// Key of the fact that names the uploads a profile was named by, with commas between.
 pub const UPLOADS: &str = "symbols-uploaded";

@@ -25,6 +25,30 @@ impl Detail {
     }
 }
 
+/// The standing of whoever sent an index; the greater takes the place of the lesser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// A token that speaks for no host.
+    Other,
+    /// The token of a host that runs the file. Records that were written before owners were have this one, too.
+    #[default]
+    Host,
+    /// An operator.
+    Operator,
+}
+
+impl Owner {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Owner::Other => "other",
+            Owner::Host => "host",
+            Owner::Operator => "operator",
+        }
+    }
+}
+
 /// The metadata of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IndexFacts {
@@ -55,13 +79,62 @@ pub struct Record {
     pub stored: i64,
     /// The user who uploaded it.
     pub by: String,
+    /// The standing of that user for this file.
+    #[serde(default)]
+    pub owner: Owner,
     /// When a profile was last named by it, UTC nanoseconds, to the hour.
     pub last_used: Option<i64>,
 }
 
 impl Record {
+    /// Whether it takes the place of another one of its key: by a greater standing, or with more detail by the same.
+    pub(crate) fn replaces(&self, old: &Record) -> bool {
+        is_better((self.owner, self.detail), old)
+    }
+
     /// The moment by which the least used goes first.
     pub(crate) fn last_wanted(&self) -> Nanos {
         Nanos(self.last_used.unwrap_or(self.stored).max(self.stored))
+    }
+}
+
+/// Whether an index of this standing and detail takes the place of the one that is stored. Equal ones do not: what
+/// names profiles changes for a reason alone.
+pub fn is_better((owner, detail): (Owner, Detail), stored: &Record) -> bool {
+    owner > stored.owner || (owner == stored.owner && detail > stored.detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standing_comes_before_detail_and_equals_stay() {
+        let all = [Owner::Other, Owner::Host, Owner::Operator]
+            .into_iter()
+            .flat_map(|owner| [Detail::Functions, Detail::Lines].map(|detail| (owner, detail)));
+        let all: Vec<(Owner, Detail)> = all.collect();
+        for (place, one) in all.iter().enumerate() {
+            for (other_place, (owner, detail)) in all.iter().enumerate() {
+                let stored = Record {
+                    key: "00ff".parse().unwrap(),
+                    name: String::new(),
+                    bytes: 1,
+                    functions: 1,
+                    detail: *detail,
+                    stored: 0,
+                    by: String::new(),
+                    owner: *owner,
+                    last_used: None,
+                };
+                assert_eq!(is_better(*one, &stored), place > other_place, "{one:?} {owner:?} {detail:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_without_an_owner_is_of_a_host() {
+        let json = r#"{"key":"00ff","name":"x","bytes":1,"functions":1,"detail":"lines","stored":1,"by":"ann","last_used":null}"#;
+        assert_eq!(serde_json::from_str::<Record>(json).unwrap().owner, Owner::Host);
     }
 }

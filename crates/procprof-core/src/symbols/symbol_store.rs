@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! KEY.index    the index as it was sent: checked, written beside and renamed, so it is there whole or not at all
-//! KEY.json     its file, who uploaded it when, and when it was last used; may be deleted: then the user is unknown, and the rest is read again
+//! KEY.json     its file, who uploaded it when and with which standing, and when it was last used; may be deleted: then the user is unknown, and the rest is read again
 //! .writing-N   one that is on its way in; removed when the server starts
 //! ```
-//! A newer index of the same key replaces the older one unless it has less detail. When all together would be larger
-//! than `symbols_bytes_max`, those that were used longest ago are removed; profiles that were named by them keep their
-//! names.
+//! An index takes the place of another one of its key if its sender has a greater standing ([`Owner`]), or the same and
+//! the index more detail. When all together would be larger than `symbols_bytes_max`, those that were used longest ago
+//! are removed, each sender's for its own alone ([`make_room`](super::room::make_room)); profiles that were named by
+//! them keep their names.
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -16,17 +17,16 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use procprof_files::{Bounds, CachedFile, Durability, FileCache, Folder, Layout, NewFile, surplus};
+use procprof_files::{Bounds, Durability, FileCache, Folder, Layout, NewFile};
 use procprof_profile::Nanos;
 
-use super::record::Record;
+use super::record::{Owner, Record};
+use super::room::{INDEXES_MAX, UNUSED_DAYS, make_room};
 use super::wanted::WantedSymbols;
 use super::{SymbolKey, index};
 
 /// Time between two notes that symbols are in use.
 const NOTE_NANOS: i64 = 3_600_000_000_000;
-/// Most indexes kept; beyond it the one used longest ago makes room.
-const INDEXES_MAX: usize = 10_000;
 /// Mode of the files.
 const MODE: u32 = 0o640;
 
@@ -53,7 +53,7 @@ pub enum Outcome {
     Added,
     /// It took the place of an older one.
     Replaced,
-    /// The existing one has more detail, and stays.
+    /// The existing one is of a greater standing, or of the same and has no less detail, and stays.
     Kept,
 }
 
@@ -88,6 +88,18 @@ pub enum SymbolStoreError {
         /// Its size.
         bytes: u64,
         /// The limit.
+        limit: u64,
+    },
+    /// Others have what is left, and the sender has too little to remove.
+    #[error(
+        "symbols_bytes_max = {limit} has no room for {bytes} bytes: a quarter is for each sender, a quarter for \
+         operators, and what others sent stays for {} days after its last use",
+        UNUSED_DAYS
+    )]
+    NoRoom {
+        /// Its size.
+        bytes: u64,
+        /// The limit of all.
         limit: u64,
     },
     /// The disk has no room.
@@ -199,10 +211,11 @@ impl SymbolStore {
         }
         let mut records = self.records();
         let old = records.get(key).cloned();
-        if let Some(old) = old.as_ref().filter(|old| old.detail > record.detail) {
+        if let Some(old) = old.as_ref().filter(|old| !record.replaces(old)) {
             return Ok(Put { outcome: Outcome::Kept, record: old.clone(), evicted: Vec::new() });
         }
-        let victims = victims(&records, &record, room.bytes_max);
+        let victims = make_room(records.values(), &record, room.bytes_max)
+            .ok_or(SymbolStoreError::NoRoom { bytes: record.bytes, limit: room.bytes_max })?;
         for victim in &victims {
             self.delete(&mut records, &victim.key)?;
         }
@@ -286,14 +299,6 @@ fn remove(path: &Path) -> Result<(), SymbolStoreError> {
     }
 }
 
-/// Those used longest ago that make room for `new`; one of the same key gives way anyhow.
-fn victims(records: &BTreeMap<SymbolKey, Record>, new: &Record, bytes_max: u64) -> Vec<Record> {
-    let others = records.values().filter(|record| record.key != new.key);
-    let files = others.map(|record| CachedFile { used: record.last_wanted(), bytes: record.bytes, name: &record.key });
-    let keys = surplus(files, (new.bytes, 1), Bounds { bytes_max, files_max: INDEXES_MAX });
-    keys.into_iter().filter_map(|key| records.get(key)).cloned().collect()
-}
-
 /// The record of an index found in the folder. Without the note beside it the index is read through, and who sent it is
 /// unknown.
 fn record_of(path: &Path) -> Result<Record, String> {
@@ -318,6 +323,7 @@ fn record_of(path: &Path) -> Result<Record, String> {
         detail: facts.detail,
         stored: stored.and_then(|time| i64::try_from(time.as_nanos()).ok()).unwrap_or(0),
         by: String::new(),
+        owner: Owner::default(),
         last_used: None,
     })
 }
@@ -353,6 +359,7 @@ mod tests {
             detail: facts.detail,
             stored: 1_763_677_534_000_000_000,
             by: "ann".to_owned(),
+            owner: Owner::Operator,
             last_used: None,
         };
         store.put(upload, record, Room { bytes_max: u64::MAX, free_min: 0 }).unwrap();
@@ -368,21 +375,8 @@ mod tests {
     fn record(key: &str, bytes: u64, last: i64) -> Record {
         let key = key.parse().unwrap();
         let (name, by) = (String::new(), String::new());
-        Record { key, name, bytes, functions: 1, detail: Detail::Lines, stored: last, by, last_used: None }
-    }
-
-    #[test]
-    fn the_least_used_make_room() {
-        let records: BTreeMap<_, _> = [("aa", 10, 3), ("bb", 20, 1), ("cc", 30, 2)]
-            .map(|(key, bytes, last)| (key.parse().unwrap(), record(key, bytes, last)))
-            .into();
-        let gone = |new: &Record, max: u64| {
-            victims(&records, new, max).iter().map(|record| record.key.to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(gone(&record("dd", 40, 9), 100), [""; 0]);
-        assert_eq!(gone(&record("dd", 40, 9), 99), ["bb"]);
-        assert_eq!(gone(&record("dd", 40, 9), 79), ["bb", "cc"]);
-        assert_eq!(gone(&record("bb", 40, 9), 80), [""; 0], "its own forerunner does not count");
+        let (detail, owner) = (Detail::Lines, Owner::Operator);
+        Record { key, name, bytes, functions: 1, detail, stored: last, by, owner, last_used: None }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use procprof_symbolize::{Error, Outcome, SymbolIndex, WantedIndex};
 
-use super::SymbolKey;
+use super::{Record, SymbolKey};
 
 /// The uploaded indexes.
 pub(crate) struct Uploads {
@@ -63,6 +63,13 @@ impl Uploads {
         }
         names.sort_by(|(_, a), (_, b)| a.cmp(b));
         Some(names)
+    }
+
+    /// Who sent an index, and with which standing; `None` if that is unknown.
+    pub(crate) fn sender(&self, key: &SymbolKey) -> Option<String> {
+        let note = std::fs::read(self.folder.join(format!("{key}.json"))).ok()?;
+        let record: Record = serde_json::from_slice(&note).ok()?;
+        (!record.by.is_empty()).then(|| format!("{} ({})", record.by, record.owner.name()))
     }
 
     /// The keys of those that gave names.

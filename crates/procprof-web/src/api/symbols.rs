@@ -10,7 +10,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use procprof_core::auth::Principal;
 use procprof_core::chain;
 use procprof_core::symbols::{
-    Detail, IntakeError, Origin, Record, SymbolKey, SymbolStore, SymbolStoreError, UPLOADS, WantedSymbols, receive,
+    Detail, IntakeError, Origin, Owner, Record, SymbolKey, SymbolStore, SymbolStoreError, UPLOADS, WantedSymbols,
+    is_better, receive,
 };
 use procprof_store::{Filter, PAGE_MAX, PageRequest, Store};
 use schemars::JsonSchema;
@@ -18,7 +19,7 @@ use serde::Serialize;
 
 use crate::Web;
 use crate::blocking::on_store;
-use crate::caller::Caller;
+use crate::caller::{Caller, ShareRequester};
 use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::time::Time;
@@ -55,6 +56,7 @@ pub(crate) struct SymbolsRow {
     stored: Time,
     /// Who sent it.
     by: String,
+    owner: OwnerOfSymbols,
     last_used: Option<Time>,
     profiles_using: usize,
     profiles_wanting: usize,
@@ -76,6 +78,30 @@ impl From<Detail> for DetailOfSymbols {
         match detail {
             Detail::Functions => Self::Functions,
             Detail::Lines => Self::Lines,
+        }
+    }
+}
+
+/// The standing of whoever sent an index: an operator's replaces that of the host that runs the file, and that one of
+/// others.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum OwnerOfSymbols {
+    /// An operator.
+    Operator,
+    /// The token of a host that runs the file.
+    Host,
+    /// A token that speaks for no host.
+    Other,
+}
+
+impl From<Owner> for OwnerOfSymbols {
+    fn from(owner: Owner) -> Self {
+        match owner {
+            Owner::Operator => Self::Operator,
+            Owner::Host => Self::Host,
+            Owner::Other => Self::Other,
         }
     }
 }
@@ -139,11 +165,14 @@ pub(crate) async fn list(State(web): State<Arc<Web>>) -> ApiResult<Json<SymbolLi
 pub(crate) async fn push(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
+    ShareRequester(requester): ShareRequester,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<SymbolPush>)> {
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let origin = Origin { by: principal.name.clone(), declared };
+    let (hosts, sender) = (Arc::clone(&web.hosts), principal.clone());
+    let owner = move |key: &SymbolKey| hosts.symbol_owner(&sender, key);
+    let origin = Origin { by: principal.name.clone(), requester, declared, owner };
     let put =
         receive(&web.symbols, &web.intakes, &web.config(), origin, body.into_data_stream()).await.map_err(refused)?;
     for gone in &put.evicted {
@@ -161,7 +190,11 @@ pub(crate) async fn push(
 }
 
 /// `POST /api/symbols/offer?key=&detail=&bytes=`: whether an index would be taken, before it is sent.
-pub(crate) async fn offer(State(web): State<Arc<Web>>, RawQuery(query): RawQuery) -> ApiResult<Json<SymbolOffer>> {
+pub(crate) async fn offer(
+    State(web): State<Arc<Web>>,
+    Caller(principal): Caller,
+    RawQuery(query): RawQuery,
+) -> ApiResult<Json<SymbolOffer>> {
     let params = Params::parse(&query.unwrap_or_default())?.only(&["key", "detail", "bytes"])?;
     let key: SymbolKey = params.need("key")?.parse().map_err(|error| Problem::bad_request(format!("key: {error}")))?;
     let detail = match params.need("detail")? {
@@ -175,7 +208,11 @@ pub(crate) async fn offer(State(web): State<Arc<Web>>, RawQuery(query): RawQuery
         return Err(refused(IntakeError::TooLarge { declared: Some(bytes), limit }));
     }
     let stored = web.symbols.get(&key);
-    let take = stored.as_ref().is_none_or(|stored| stored.detail <= detail);
+    let (hosts, by, own_key) = (Arc::clone(&web.hosts), principal.name.clone(), key.clone());
+    let owner = tokio::task::spawn_blocking(move || hosts.symbol_owner(&principal, &own_key)).await;
+    let owner = owner.map_err(|error| Problem::internal(error.to_string()))?;
+    let owner = owner.ok_or_else(|| refused(IntakeError::NotRunning { by, key }))?;
+    let take = stored.as_ref().is_none_or(|stored| is_better((owner, detail), stored));
     Ok(Json(SymbolOffer { take, stored: stored.map(|record| SymbolsRow::new(&record, &Demand::default())) }))
 }
 
@@ -204,14 +241,16 @@ pub(crate) async fn discard(web: &Arc<Web>, principal: &Principal, key: SymbolKe
 fn refused(error: IntakeError) -> Problem {
     let with = |status, code| Problem::new(status, code, error.to_string());
     match &error {
-        IntakeError::Busy => Problem::busy(error.to_string()),
+        IntakeError::Busy { .. } | IntakeError::OwnBusy { .. } => Problem::busy(error.to_string()),
         IntakeError::TooLarge { .. } | IntakeError::SymbolStore(SymbolStoreError::TooLarge { .. }) => {
             with(StatusCode::PAYLOAD_TOO_LARGE, "too_large")
         }
         IntakeError::CutShort { .. } => with(StatusCode::BAD_REQUEST, "cut_short"),
         IntakeError::Slow => with(StatusCode::REQUEST_TIMEOUT, "too_slow"),
+        IntakeError::NotRunning { .. } => with(StatusCode::FORBIDDEN, "not_running"),
         IntakeError::Invalid(_) => with(StatusCode::UNPROCESSABLE_ENTITY, "no_index"),
         IntakeError::SymbolStore(SymbolStoreError::NotFound(_)) => Problem::not_found(error.to_string()),
+        IntakeError::SymbolStore(SymbolStoreError::NoRoom { .. }) => with(StatusCode::INSUFFICIENT_STORAGE, "no_room"),
         IntakeError::SymbolStore(SymbolStoreError::DiskFull { .. }) => {
             with(StatusCode::INSUFFICIENT_STORAGE, "disk_full")
         }
@@ -229,6 +268,7 @@ impl SymbolsRow {
             detail: record.detail.into(),
             stored: Time::from_nanos(record.stored),
             by: record.by.clone(),
+            owner: record.owner.into(),
             last_used: record.last_used.map(Time::from_nanos),
             profiles_using: demand.using(&record.key),
             profiles_wanting: demand.wanting(record),

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use maud::{Markup, html};
 use procprof_core::ingest::SHOWN;
-use procprof_core::symbols::is_wanted_fact;
+use procprof_core::symbols::{UPLOADED_BY, is_wanted_fact};
 use procprof_store::Entry;
 
 use super::{amount, grouped, size, trigger_name};
@@ -255,6 +255,9 @@ fn engine_name(engine: &str) -> &str {
 
 /// A fact's name and value for people, the latter empty if there is nothing to tell; an unknown fact keeps its own.
 fn in_words(key: &str, value: &str) -> (Group, String, String) {
+    if let Some(symbols) = key.strip_prefix(UPLOADED_BY) {
+        return (Group::Symbols, t!("Symbols {0} sent by", symbols).to_string(), value.to_owned());
+    }
     let Some((_, group, name, reading)) = NAMES.iter().find(|(known, ..)| *known == key) else {
         return (Group::Recording, key.to_owned(), value.to_owned());
     };
@@ -299,6 +302,7 @@ mod tests {
         assert_eq!(told("hz", "fast"), "Rate: fast");
         assert_eq!(told("stacks", "12345"), "Stacks: 12,345");
         assert_eq!(told("stacks-broken", "0"), "Stacks with a caller that was not found: ");
+        assert_eq!(told("symbols-by.00ff", "db1 (host)"), "Symbols 00ff sent by: db1 (host)");
         assert_eq!(told("moon-phase", "full"), "moon-phase: full");
     }
 }

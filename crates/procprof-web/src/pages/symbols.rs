@@ -105,7 +105,7 @@ fn row(record: &Record, demand: &Demand, operates: bool) -> Markup {
             td class="number" { (grouped(record.functions)) }
             td class="when" {
                 (moment(record.stored))
-                @if !record.by.is_empty() { br; span class="muted" { (t!("by {0}", record.by)) } }
+                @if !record.by.is_empty() { br; span class="muted" { (t!("by {0}", format!("{} ({})", record.by, record.owner.name()))) } }
             }
             td class="when" {
                 @if let Some(last) = record.last_used { (moment(last)) } @else { span class="muted" { (t!("never")) } }

@@ -83,6 +83,7 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["CPU samples", "CPU サンプル", "CPU 采样"],
     ["Symbols", "シンボル", "符号"],
     ["Symbols from", "シンボルの取得元", "符号来源"],
+    ["Symbols {0} sent by", "シンボル {0} の送信者", "符号 {0} 的发送者"],
     ["Named by uploaded symbols", "アップロードされたシンボルによる名前", "由上传的符号解析"],
     ["Symbols missing because", "シンボル不足の理由", "缺少符号的原因"],
     ["Addresses without a name", "名前のないアドレス", "没有函数名的地址"],

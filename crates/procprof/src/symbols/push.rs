@@ -98,7 +98,11 @@ async fn one(remote: &Remote, path: PathBuf, sent: &mut HashMap<String, bool>) -
             format!("{functions} functions, {} sent as {key} in the place of older ones{waiting}", size(bytes))
         }
         Some("kept") => {
-            format!("not sent: the server has symbols of {key} with more detail; remove them first to replace them")
+            let (by, owner) = (symbols["by"].as_str().unwrap_or("?"), symbols["owner"].as_str().unwrap_or("?"));
+            format!(
+                "not sent: the server has symbols of {key} by {by} ({owner}), which these do not replace; an operator \
+                 can remove them"
+            )
         }
         _ => bail!("{}: this server knows nothing of symbols", remote.base()),
     }))
