@@ -20,13 +20,13 @@ use crate::harness::{PATIENCE, TestServer, cpu_profile, quiet, until};
 const START: i64 = 1_700_000_000;
 
 /// A host agent.
-struct Agent {
-    id: String,
-    name: String,
-    token: Option<String>,
+pub(crate) struct Agent {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) token: Option<String>,
 }
 
-fn agent(number: u8, token: Option<String>) -> Agent {
+pub(crate) fn agent(number: u8, token: Option<String>) -> Agent {
     Agent { id: format!("{number:032x}"), name: format!("db{number}"), token }
 }
 
@@ -50,14 +50,14 @@ fn id(number: u32) -> String {
     format!("01890000-0000-7000-8000-{number:012x}")
 }
 
-fn frame(header: &PushedProfile, profile: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(header: &PushedProfile, profile: &[u8]) -> Vec<u8> {
     let header = serde_json::to_vec(header).unwrap();
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap().to_le_bytes();
     [&length(&header)[..], &header, &length(profile), profile].concat()
 }
 
 impl Agent {
-    fn heartbeat(&self, services: &[&str], wait_seconds: u32) -> Heartbeat {
+    pub(crate) fn heartbeat(&self, services: &[&str], wait_seconds: u32) -> Heartbeat {
         let host = HostFacts {
             id: self.id.clone(),
             name: self.name.clone(),
@@ -72,7 +72,7 @@ impl Agent {
         Heartbeat { host, services: services.iter().map(|name| service(name)).collect(), sent_nanos, wait_seconds }
     }
 
-    fn header(&self, service: Option<&str>, number: u32) -> PushedProfile {
+    pub(crate) fn header(&self, service: Option<&str>, number: u32) -> PushedProfile {
         PushedProfile {
             host: self.id.clone(),
             service: service.map(str::to_owned),
@@ -84,7 +84,7 @@ impl Agent {
         }
     }
 
-    async fn post(&self, server: &TestServer, path: &str, media_type: &str, body: Vec<u8>) -> (u16, String) {
+    pub(crate) async fn post(&self, server: &TestServer, path: &str, media_type: &str, body: Vec<u8>) -> (u16, String) {
         let request = server.client.post(server.url(path)).header("content-type", media_type).body(body);
         let request = match &self.token {
             Some(token) => request.bearer_auth(token),
@@ -99,13 +99,13 @@ impl Agent {
     }
 
     /// The answer to a heartbeat that is taken.
-    async fn taken(&self, server: &TestServer, heartbeat: &Heartbeat) -> HeartbeatAnswer {
+    pub(crate) async fn taken(&self, server: &TestServer, heartbeat: &Heartbeat) -> HeartbeatAnswer {
         let (status, text) = self.beat(server, heartbeat).await;
         assert_eq!(status, 200, "{text}");
         serde_json::from_str(&text).unwrap()
     }
 
-    async fn push(&self, server: &TestServer, body: Vec<u8>) -> (u16, String) {
+    pub(crate) async fn push(&self, server: &TestServer, body: Vec<u8>) -> (u16, String) {
         self.post(server, "/api/hosts/push", PUSH_MEDIA_TYPE, body).await
     }
 
@@ -136,7 +136,7 @@ fn users() -> (TempDir, Config) {
     (folder, config)
 }
 
-fn token(folder: &TempDir, name: &str) -> String {
+pub(crate) fn token(folder: &TempDir, name: &str) -> String {
     add_token(&folder.path().join("users"), name).unwrap().to_string()
 }
 
@@ -152,7 +152,9 @@ async fn hosts_and_services_are_nodes_and_profiles_are_taken_in_once() {
     let types: Vec<(&str, bool)> = mysqld["types"].as_array().unwrap().iter().map(typed).collect();
     assert_eq!(types, [("cpu", true), ("off_cpu", false)]);
 
-    let labels = BTreeMap::from([("pod".to_owned(), "a".to_owned())]);
+    // What a frame says of its host does not count.
+    let labels = [("pod", "a"), ("host", "db2")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let labels = BTreeMap::from(labels);
     let first = PushedProfile { labels, ..agent.header(Some("mysqld"), 1) };
     let unknown = agent.header(Some("cron"), 2);
     let body = [
@@ -467,7 +469,7 @@ async fn held_heartbeats_are_bounded_and_end_with_the_server() {
 async fn names_and_texts_of_agents_are_bounded_and_told() {
     let server = TestServer::start(quiet()).await;
     let agent = agent(1, None);
-    let mut heartbeat = agent.heartbeat(&["good", "a\u{7}b", "", &"x".repeat(129)], 0);
+    let mut heartbeat = agent.heartbeat(&["good", "a\u{7}b", "", &"x".repeat(129), "db\u{202e}lqsym"], 0);
     heartbeat.host.name = "../<b>".to_owned();
     heartbeat.host.kernel = "k".repeat(10_000);
     heartbeat.host.missing = vec!["line 1\nline 2".to_owned()];
@@ -480,7 +482,7 @@ async fn names_and_texts_of_agents_are_bounded_and_told() {
     assert_eq!(names.as_array().unwrap().len(), 3, "the server, the host, the good service: {names}");
     let file = server.data.path().join(format!("hosts/{}.json", agent.id));
     let _data = server.stop().await;
-    assert_eq!(read(&file)["services_refused"], 3);
+    assert_eq!(read(&file)["services_refused"], 4);
 }
 
 fn read(file: &Path) -> Value {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use procprof_core::auth::Principal;
+use procprof_core::in_one_line;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::{self, Engine};
@@ -130,7 +131,7 @@ impl SqlSession {
             }
             Statement::AdminExecute { target, script } => {
                 self.operates("ADMIN EXECUTE")?;
-                admin::answer(&self.sql, &self.client.caller.principal.name, &target, &script).await
+                admin::answer(&self.sql, &self.client.caller, &target, &script).await
             }
             Statement::Collect { what, nodes, seconds } => {
                 self.operates("COLLECT")?;
@@ -261,12 +262,7 @@ impl Session for SqlSession {
             rows,
             outcome,
             "{}",
-            one_line(&running.text)
+            in_one_line(&running.text)
         );
     }
-}
-
-/// A statement for the log: no line of it can look like another entry.
-fn one_line(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }

@@ -9,6 +9,7 @@
 //! ```
 
 use bytes::Bytes;
+use procprof_core::without_controls;
 
 /// Largest head of a part.
 const HEAD_MAX: usize = 8 << 10;
@@ -36,7 +37,7 @@ pub(crate) fn only_file(content_type: &str, body: &Bytes) -> Option<(String, Byt
     let content = body.slice(start..end);
     match content.windows(next.len()).any(|window| window == next.as_bytes()) {
         true => None,
-        false => Some((name.chars().filter(|letter| !letter.is_control()).take(NAME_MAX).collect(), content)),
+        false => Some((without_controls(name).chars().take(NAME_MAX).collect(), content)),
     }
 }
 

@@ -277,7 +277,7 @@ fn read(document: &ConfigFile, table: &ConfigEntry, entries: &[ConfigEntry]) -> 
     if node.name.is_empty() {
         node.name = format!("{} {}", node.role, node.address());
     }
-    if node.name.len() > 200 || node.name.chars().any(char::is_control) {
+    if node.name.len() > 200 || !crate::is_plain(&node.name) {
         return Err(document.wrong(place, "a name has at most 200 bytes and no control characters".to_owned()));
     }
     Ok(node)

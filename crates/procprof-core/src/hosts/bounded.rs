@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use procprof_profile::ProfileType;
 
 use super::protocol::{HostFacts, LIST_MAX, NAME_BYTES_MAX, SERVICES_MAX, ServiceFacts, TEXT_BYTES_MAX};
+use crate::{in_one_line, is_plain};
 
 /// Ends a text that was cut.
 const CUT: &str = "…";
 
 /// Whether a name of a service can be taken.
 pub(super) fn is_service_name(name: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && is_plain(name)
 }
 
 /// The name of a host, or one made of its id.
@@ -46,9 +47,12 @@ pub(super) fn services(services: &mut Vec<ServiceFacts>) -> u64 {
     (sent - services.len()) as u64
 }
 
-/// Bounds labels.
+/// The label that names the host; it is the server's.
+pub(super) const HOST_LABEL: &str = "host";
+
+/// Bounds labels. The host is the one that the sender's token speaks for, whatever the sender says.
 pub(super) fn labels(labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let is_key = |key: &str| is_service_name(key) && !key.contains('=');
+    let is_key = |key: &str| is_service_name(key) && !key.contains('=') && key != HOST_LABEL;
     let known = labels.into_iter().filter(|(key, _)| is_key(key)).take(LIST_MAX);
     known
         .map(|(key, mut value)| {
@@ -70,8 +74,8 @@ fn texts(list: &mut Vec<String>) {
 }
 
 fn text(content: &mut String) {
-    if content.chars().any(char::is_control) {
-        *content = content.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    if !is_plain(content) {
+        *content = in_one_line(content);
     }
     if content.len() > TEXT_BYTES_MAX {
         let end = content.floor_char_boundary(TEXT_BYTES_MAX - CUT.len());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use procprof_profile::ProfileType;
 
+use super::bounded::HOST_LABEL;
 use super::known::KnownService;
 use super::{GONE, Host, Hosts, LATE};
 use crate::clock::now;
@@ -54,9 +55,10 @@ impl Hosts {
             let name = free_name(&mut taken, host);
             nodes.push(host_node(host, &name, &cluster));
             nodes.extend(
-                host.known.services.iter().map(|(service, known)| {
-                    service_node(host, &format!("{name}/{service}"), (service, known), &cluster)
-                }),
+                host.known
+                    .services
+                    .iter()
+                    .map(|(service, known)| service_node(host, &name, (service, known), &cluster)),
             );
         }
         registry.set_pushed(nodes.into_iter().map(Arc::new).collect());
@@ -131,11 +133,12 @@ fn host_node(host: &Host, name: &str, cluster: &str) -> Node {
     node(host.known.node, config, host_schedule(host), host.is_silent(), pushed_by, cluster)
 }
 
-fn service_node(host: &Host, name: &str, (service, known): (&str, &KnownService), cluster: &str) -> Node {
+/// A service of a host of this name, which no other node has.
+fn service_node(host: &Host, host_name: &str, (service, known): (&str, &KnownService), cluster: &str) -> Node {
     let mut labels = known.facts.labels.clone();
-    labels.entry("host".to_owned()).or_insert_with(|| host.known.facts.name.clone());
+    labels.insert(HOST_LABEL.to_owned(), host_name.to_owned());
     let config = NodeConfig {
-        name: name.to_owned(),
+        name: format!("{host_name}/{service}"),
         kind: Kind::PROCESS,
         role: Kind::PROCESS.default_role,
         labels,

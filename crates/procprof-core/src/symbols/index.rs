@@ -20,7 +20,7 @@ pub(crate) fn check(path: &Path) -> Result<IndexFacts, String> {
         return Err("it knows only some of the file's addresses".to_owned());
     }
     let name = index.file_name();
-    if name.is_empty() || name.len() > NAME_MAX || name.contains('/') || name.chars().any(char::is_control) {
+    if name.is_empty() || name.len() > NAME_MAX || name.contains('/') || !crate::is_plain(name) {
         return Err("its file has no proper name".to_owned());
     }
     let Contents { functions, has_lines } = index.contents().map_err(|error| error.to_string())?;

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use procprof_core::auth::Principal;
 use procprof_core::clock::now;
+use procprof_core::without_controls;
 use procprof_profile::Meta;
 use procprof_store::{Entry, TopFunction, Total};
 
@@ -273,7 +274,7 @@ pub(in crate::pages) fn short(name: &str) -> String {
     const SHOWN: usize = 80;
     let mut depth = 0_usize;
     let mut plain = String::new();
-    for letter in name.chars().filter(|letter| !letter.is_control()) {
+    for letter in without_controls(name).chars() {
         match letter {
             '<' if !plain.is_empty() => depth += 1,
             '>' if depth > 0 => depth -= 1,
@@ -298,7 +299,7 @@ pub(in crate::pages) fn short(name: &str) -> String {
     if path[from..].chars().nth(SHOWN).is_some() {
         text.push('…');
     }
-    if text.is_empty() { name.chars().filter(|letter| !letter.is_control()).take(SHOWN).collect() } else { text }
+    if text.is_empty() { without_controls(name).chars().take(SHOWN).collect() } else { text }
 }
 
 /// Whether a profile was complete at a time that is yet to come.
