@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::error::{Error, Result, chain};
 use crate::ingest::{Ingest, PrepareRequest, note_unnamed, record_error, store_prepared};
 use crate::nodes::{NodeIds, Registry, Role};
+use crate::shares::Requester;
 use crate::symbols::WantedSymbols;
 
 /// Name of the node that profiles from the log folder belong to.
@@ -86,8 +87,14 @@ fn take(store: &Store, item: &ImportItem<'_>, node_name: &str) -> std::result::R
     };
     meta.more.insert(IMPORTED_FROM.to_owned(), item.file_name.to_owned());
     let unpacked_max = Limits::default().unpacked_bytes;
-    let order =
-        PrepareRequest { meta, window: (item.start, Nanos(0)), arrived: Some(now()), requested: None, unpacked_max };
+    let order = PrepareRequest {
+        meta,
+        window: (item.start, Nanos(0)),
+        arrived: Some(now()),
+        requested: None,
+        unpacked_max,
+        requester: Requester::server(),
+    };
     for (mut order, profile) in order.decode(item.bytes).map_err(|refusal| refusal.to_string())? {
         note_unnamed(&profile, &mut order.meta);
         let made = order.finish(profile).map_err(|refusal| refusal.to_string())?;

@@ -40,6 +40,7 @@ pub mod shares;
 mod source_files;
 pub mod symbols;
 pub mod throttle;
+mod turns;
 pub mod usage;
 mod versioned_json;
 

@@ -25,7 +25,6 @@ use bytes::Bytes;
 use procprof_symbolize::IndexFolder;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::Semaphore;
 
 pub use error::ChildError;
 pub use limits::AnswerLimit;
@@ -34,6 +33,8 @@ pub use task::{ChildTask, JeprofWords, frame_length};
 pub(crate) use task::{frame, split_frame};
 
 use crate::config::Config;
+use crate::shares::Requester;
+use crate::turns::Turns;
 
 /// A program to start.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ const COMPLAINT_MAX: u64 = 16 << 10;
 
 /// A child to be run.
 pub(crate) struct Child<'a, W> {
+    /// The requester whose turn it is.
+    pub(crate) requester: Requester,
     pub(crate) program: &'a ChildProgram,
     /// The part of its task beside the limits.
     pub(crate) work: W,
@@ -64,10 +67,10 @@ pub(crate) struct Child<'a, W> {
 
 /// Largest answer in jeprof's grammar, in bytes.
 const DRAWING_MAX: u64 = 256 << 20;
-/// Children that read binaries, at a time.
-const CHILD_SLOTS: usize = 2;
-/// Children that decode large profiles, at a time.
-const LARGE_CHILD_SLOTS: usize = 1;
+/// Children that read binaries, at a time: users and tokens have two of the slots together, one of them each.
+const CHILD_SLOTS: u64 = 3;
+/// Children that decode large profiles, at a time. Requesters take turns: none has more than one in the queue.
+const LARGE_CHILD_SLOTS: u64 = 1;
 
 /// Starts children, few at a time.
 pub struct Children {
@@ -77,14 +80,14 @@ pub struct Children {
     jeprof: ChildProgram,
     /// The folder that keeps what they read of binaries.
     cache: PathBuf,
-    turns: Semaphore,
-    large_turns: Semaphore,
+    turns: Turns,
+    large_turns: Turns,
 }
 
 impl Children {
     /// Children of a server with this data folder.
     pub fn new(symbolize: ChildProgram, jeprof: ChildProgram, data: &Path) -> Children {
-        let (turns, large_turns) = (Semaphore::new(CHILD_SLOTS), Semaphore::new(LARGE_CHILD_SLOTS));
+        let (turns, large_turns) = (Turns::new(CHILD_SLOTS, u64::MAX), Turns::new(LARGE_CHILD_SLOTS, u64::MAX));
         Children { symbolize, jeprof, cache: data.join("cache"), turns, large_turns }
     }
 
@@ -94,6 +97,7 @@ impl Children {
     /// As those of any child; jeprof's own error is in [`ChildError::Ended`].
     pub async fn jeprof(&self, words: Vec<String>, dumps: Vec<Bytes>, config: &Config) -> Result<Vec<u8>, ChildError> {
         let child = Child {
+            requester: Requester::server(),
             program: &self.jeprof,
             work: JeprofWords { words },
             input: dumps.into_iter().flat_map(frame).collect(),
@@ -116,10 +120,12 @@ impl Children {
         self.run_in_turn(&self.large_turns, child).await
     }
 
-    async fn run_in_turn<W: Serialize>(&self, turns: &Semaphore, child: Child<'_, W>) -> Result<Vec<u8>, ChildError> {
-        let Child { program, work, input, limits, answer } = child;
+    async fn run_in_turn<W: Serialize>(&self, turns: &Turns, child: Child<'_, W>) -> Result<Vec<u8>, ChildError> {
+        let Child { requester, program, work, input, limits, answer } = child;
         let task = serde_json::to_string(&ChildTask { limits, work }).map_err(io::Error::other)?;
-        let _turn = turns.acquire().await.map_err(io::Error::other)?;
+        // Only as many wait as ingest lets in.
+        let turn = turns.enter(&requester).map_err(|_| io::Error::other("too many children wait"))?;
+        let _slot = turn.slot().await.ok_or_else(|| io::Error::other("the server is stopping"))?;
         let run = self.run_now(program, task, input, &limits, &answer);
         let answered = tokio::time::timeout(Duration::from_secs(limits.seconds), run).await;
         answered.unwrap_or(Err(ChildError::TooLong { seconds: limits.seconds }))

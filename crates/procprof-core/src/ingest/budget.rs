@@ -148,6 +148,11 @@ impl Reserved {
         self.bytes.grow(bytes).map_err(no_bytes)
     }
 
+    /// The requester that holds it.
+    pub(super) fn requester(&self) -> &Requester {
+        self.bytes.requester()
+    }
+
     /// Largest size of one profile when unpacked.
     pub(super) fn unpacked_max(&self) -> u64 {
         self.unpacked_max

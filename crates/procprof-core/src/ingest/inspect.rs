@@ -43,6 +43,7 @@ pub async fn inspect(ingest: &Ingest, bytes: Bytes, reserved: Arc<Reserved>) -> 
         arrived: Some(arrived),
         requested: None,
         unpacked_max: reserved.unpacked_max(),
+        requester: reserved.requester().clone(),
     };
     let made = match prepare(ingest, &request, &bytes, size).await? {
         // To be shown, it needs no type.

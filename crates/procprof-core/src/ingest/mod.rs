@@ -169,8 +169,8 @@ async fn take(ingest: &Ingest, incoming: IncomingProfile) -> Result<Vec<Entry>, 
         None => Arc::new(ingest.budget.enter(&ingest.config(), &Requester::server())?),
     };
     meta.id.get_or_insert_with(|| ProfileId(uuid::Uuid::now_v7().as_u128()));
-    let (requested, unpacked_max) = (None, reserved.unpacked_max());
-    let request = PrepareRequest { meta, window, arrived: Some(now()), requested, unpacked_max };
+    let (requested, unpacked_max, requester) = (None, reserved.unpacked_max(), reserved.requester().clone());
+    let request = PrepareRequest { meta, window, arrived: Some(now()), requested, unpacked_max, requester };
     let (made, length) = match content {
         IncomingData::Encoded(bytes, requested) => {
             let (own, whole) = (Arc::clone(&reserved), bytes.clone());

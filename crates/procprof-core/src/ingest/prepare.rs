@@ -8,6 +8,7 @@ use procprof_store::{FunctionTable, Summary};
 use serde::{Deserialize, Serialize};
 
 use super::{facts, summary};
+use crate::shares::Requester;
 
 /// A request to prepare a profile for the store.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct PrepareRequest {
     pub(crate) requested: Option<ProfileType>,
     /// Largest size after unpacking, in bytes.
     pub(crate) unpacked_max: u64,
+    /// The requester in whose turn a child prepares it.
+    pub(crate) requester: Requester,
 }
 
 /// A profile ready for the store.

@@ -22,6 +22,7 @@ use super::prepare::{PrepareRequest, PreparedProfile, Refusal};
 use super::symbols::{name, note_failure, unnamed};
 use super::{Ingest, SymbolHints};
 use crate::children::{AnswerLimit, Child, ChildLimits, ChildTask, child_indexes, frame, split_frame};
+use crate::shares::Requester;
 use crate::symbols::{SymbolKey, UPLOADED_BY, Uploads};
 
 /// Unpacked size from which children go one at a time, whatever the others are at.
@@ -142,7 +143,8 @@ pub(super) async fn prepare_all(
         key: Some(("profile_bytes_max", config.profile_bytes_max)),
     };
     let limits = ChildLimits::from_config(&config);
-    let child = Child { program: &ingest.children.symbolize, work: (), input, limits, answer };
+    let requester = request.requester.clone();
+    let child = Child { requester, program: &ingest.children.symbolize, work: (), input, limits, answer };
     let answer = if size > LARGE_PROFILE_BYTES {
         ingest.children.run_large(child).await
     } else {
@@ -225,6 +227,7 @@ fn prepare(head: InputHead, bytes: &[u8]) -> Result<Vec<(OutputHead, Vec<u8>)>, 
         arrived: head.arrived.map(Nanos),
         requested: head.requested.and_then(|name| name.parse::<ProfileType>().ok()),
         unpacked_max: head.unpacked_max,
+        requester: Requester::server(),
     };
     let all = request.decode(bytes)?;
     all.into_iter().map(|(request, profile)| prepare_profile(request, profile, head.naming.clone())).collect()

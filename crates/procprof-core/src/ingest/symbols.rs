@@ -17,6 +17,7 @@ use super::prepare::{PrepareRequest, PreparedProfile};
 use super::prepare_child::{self, NameSource};
 use crate::clock::now;
 use crate::remote::Remote;
+use crate::shares::Requester;
 use crate::symbols::{SymbolKey, UPLOADS, Uploads, WantedSymbols};
 
 /// Most wanted files that are checked.
@@ -173,7 +174,14 @@ pub(crate) async fn resymbolize(ingest: &Ingest, id: ProfileId) -> Result<Entry,
     let binary = ingest.registry.by_id(entry.node).and_then(|node| node.config.binary.clone());
     let naming = NameSource::files(ingest, &SymbolHints { binary, ..SymbolHints::default() });
     let window = (entry.start, entry.duration);
-    let request = PrepareRequest { meta: entry.meta, window, arrived: None, requested: None, unpacked_max: STORED_MAX };
+    let request = PrepareRequest {
+        meta: entry.meta,
+        window,
+        arrived: None,
+        requested: None,
+        unpacked_max: STORED_MAX,
+        requester: Requester::server(),
+    };
     let size = bytes.len() as u64;
     let answer = prepare_child::prepare_one(ingest, &request, Bytes::from(bytes), size, naming)
         .await
@@ -214,8 +222,14 @@ pub(super) async fn name_from_page(
     let names = remote.names(unnamed).await.map_err(|error| format!("symbol page: {error}"))?;
     let naming = NameSource::Page(names.into_iter().map(|(address, name)| (address.0, name)).collect());
     let window = (made.start, made.duration);
-    let request =
-        PrepareRequest { meta: made.meta.clone(), window, arrived: None, requested: None, unpacked_max: STORED_MAX };
+    let request = PrepareRequest {
+        meta: made.meta.clone(),
+        window,
+        arrived: None,
+        requested: None,
+        unpacked_max: STORED_MAX,
+        requester: Requester::server(),
+    };
     let bytes = Bytes::copy_from_slice(&made.encoded);
     let size = bytes.len() as u64;
     let answer = prepare_child::prepare_one(ingest, &request, bytes, size, naming).await?;

@@ -9,7 +9,6 @@ mod range;
 mod subject;
 mod sums;
 mod trees;
-mod turns;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -37,10 +36,12 @@ use crate::settings::Settings;
 use crate::shared_bytes::SharedBytes;
 use crate::shares::{NoShare, Requester};
 use crate::source_files;
+use crate::turns::{Turn, Turns};
 use subject::difference;
 use trees::Trees;
-use turns::{Turn, Turns, WAITING_MAX};
 
+/// Reports running or waiting at a time; more are refused.
+const WAITING_MAX: u64 = 64;
 /// Longest question, in bytes.
 const OPTIONS_MAX: usize = 8192;
 /// Time that a stopped report has to return its error.
@@ -78,7 +79,7 @@ impl Renderer {
         stop: CancellationToken,
     ) -> Renderer {
         let concurrency = settings.config().render_concurrency_max;
-        let [turns, answers] = [concurrency; 2].map(Turns::new);
+        let [turns, answers] = [concurrency; 2].map(|slots| Turns::new(slots, WAITING_MAX));
         Renderer {
             settings,
             store,

@@ -1,4 +1,5 @@
-//! Turns: a requester has a part of the slots and of the queue, so that others' reports are made meanwhile.
+//! Turns for reports and child processes: a requester has a part of the slots and of the queue, so that others have
+//! their turn meanwhile.
 //!
 //! Of the queue a requester has a quarter, and a quarter is kept for those with priority ([`Shares`]). Of the slots,
 //! which are few, one with priority has all but one, another a quarter (at least one), and one slot is kept for
@@ -11,22 +12,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::shares::{NoShare, PARTS, Requester, Share, Shares};
 
-/// Renderings running or waiting at a time; more are refused.
-pub(super) const WAITING_MAX: u64 = 64;
-
 /// The slots of all requesters, and of each.
-pub(super) struct Turns {
-    pub(super) slots: Arc<Semaphore>,
+pub(crate) struct Turns {
+    pub(crate) slots: Arc<Semaphore>,
     /// Slots that requesters without priority may have together.
     ordinary: Arc<Semaphore>,
     concurrency: usize,
     queue: Shares,
-    /// Those of the requesters that have renderings under way; each holds the `Arc` once for each rendering.
+    waiting_max: u64,
+    /// Those of the requesters that have something under way; each holds the `Arc` once for each turn.
     requesters: Mutex<HashMap<Requester, Arc<Semaphore>>>,
 }
 
 /// A place in the queue.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     slots: Arc<Semaphore>,
     /// `None` with priority.
     ordinary: Option<Arc<Semaphore>>,
@@ -35,14 +34,14 @@ pub(super) struct Turn {
 }
 
 /// A slot, with the parts of it that count for others like its requester.
-pub(super) struct Slot {
+pub(crate) struct Slot {
     _slots: Vec<OwnedSemaphorePermit>,
     _turn: Turn,
 }
 
 impl Turns {
-    /// As many renderings at a time.
-    pub(super) fn new(concurrency: u64) -> Turns {
+    /// So many slots, and so many turns running or waiting.
+    pub(crate) fn new(concurrency: u64, waiting_max: u64) -> Turns {
         let concurrency = usize::try_from(concurrency).unwrap_or(1).max(1);
         let kept = (concurrency / PARTS as usize).max(1);
         Turns {
@@ -50,6 +49,7 @@ impl Turns {
             ordinary: Arc::new(Semaphore::new(concurrency.saturating_sub(kept).max(1))),
             concurrency,
             queue: Shares::default(),
+            waiting_max,
             requesters: Mutex::default(),
         }
     }
@@ -57,9 +57,9 @@ impl Turns {
     /// Enters the queue.
     ///
     /// # Errors
-    /// As many renderings as may be are under way, of all or of this requester.
-    pub(super) fn enter(&self, requester: &Requester) -> Result<Turn, NoShare> {
-        let place = self.queue.take(requester, 1, WAITING_MAX)?;
+    /// As many turns as may be are under way, of all or of this requester.
+    pub(crate) fn enter(&self, requester: &Requester) -> Result<Turn, NoShare> {
+        let place = self.queue.take(requester, 1, self.waiting_max)?;
         let own_slots = match requester.has_priority() {
             true => (self.concurrency - 1).max(1),
             false => self.concurrency.div_ceil(PARTS as usize),
@@ -75,7 +75,7 @@ impl Turns {
 
 impl Turn {
     /// Waits for a slot; `None` when the server stops.
-    pub(super) async fn slot(self) -> Option<Slot> {
+    pub(crate) async fn slot(self) -> Option<Slot> {
         // The requester's own first, so that a task that waits for those blocks no other.
         let mut held = vec![Arc::clone(&self.own).acquire_owned().await.ok()?];
         if let Some(ordinary) = &self.ordinary {
@@ -110,22 +110,22 @@ mod tests {
         let (viewers, olga) =
             (["a", "b", "c"].map(|name| user(name, UserRole::Viewer)), user("olga", UserRole::Operator));
         for (concurrency, own, kept) in [(1, [1, 0, 0], 0), (2, [1, 0, 0], 1), (3, [1, 1, 0], 1), (8, [2, 2, 2], 2)] {
-            let turns = Turns::new(concurrency);
+            let turns = Turns::new(concurrency, 64);
             let held: Vec<Vec<Slot>> = viewers.iter().map(|viewer| slots(&turns, viewer)).collect();
             assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), own, "{concurrency}");
             assert_eq!(slots(&turns, &olga).len(), kept, "{concurrency}");
         }
-        let turns = Turns::new(3);
+        let turns = Turns::new(3, 64);
         let held = slots(&turns, &olga);
         assert_eq!((held.len(), slots(&turns, &viewers[0]).len()), (2, 1), "an operator leaves one");
     }
 
     #[test]
     fn one_requester_leaves_three_quarters_of_the_queue() {
-        let turns = Turns::new(3);
+        let turns = Turns::new(3, 64);
         let (one, other) = (user("one", UserRole::Viewer), user("other", UserRole::Viewer));
         let held: Vec<_> = std::iter::from_fn(|| turns.enter(&one).ok()).collect();
-        assert_eq!(held.len() as u64, WAITING_MAX / 4);
+        assert_eq!(held.len(), 16);
         assert!(turns.enter(&other).is_ok());
         drop(held);
         assert!(turns.enter(&one).is_ok());
