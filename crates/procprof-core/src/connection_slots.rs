@@ -1,8 +1,9 @@
 //! Slots for connections: how many there may be, and which one is closed when one more comes.
 //!
-//! A connection is closed only if no request of it is being processed: first those that have not authenticated or shown
-//! that they speak the protocol, then idle ones, then those that wait for their client to send or to read; of each
-//! class the one that has been in it the longest. A connection whose request is being answered stays.
+//! A connection is closed only if no request of it is under way: first those that have not authenticated or shown that
+//! they speak the protocol, then idle ones, then those that have waited for [`UNMOVED`] for their client to send or to
+//! read; of each class the one that has been in it the longest. A connection whose request is being received, processed
+//! or answered stays.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,6 +15,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::throttle::Throttle;
+
+/// Time without progress after which a request or an answer under way does not keep its connection from being closed.
+const UNMOVED: Duration = Duration::from_secs(2);
 
 /// A bounded number of connections.
 pub struct ConnectionSlots {
@@ -118,7 +122,7 @@ enum Spare {
     Unauthenticated,
     /// It has no request.
     Idle,
-    /// It waits for its client.
+    /// It has waited for its client for [`UNMOVED`].
     Waiting,
 }
 
@@ -189,7 +193,8 @@ impl Activity {
             return Some((spare, state.since));
         }
         let waiting: Option<Vec<Instant>> = state.exchanges.values().copied().collect();
-        Some((Spare::Waiting, waiting?.into_iter().max()?))
+        let since = waiting?.into_iter().max()?;
+        (since.elapsed() >= UNMOVED).then_some((Spare::Waiting, since))
     }
 }
 
@@ -236,16 +241,19 @@ mod tests {
         let slots = ConnectionSlots::new(5);
         let (busy, waiting, idle, old, new) =
             (slots.enter().await, slots.enter().await, slots.enter().await, slots.enter().await, slots.enter().await);
-        let _work = busy.activity().begin();
         let exchange = waiting.activity().begin();
         exchange.waits(true);
+        let moving = busy.activity().begin();
+        moving.waits(true);
+        // It has waited for long; the other one, which waits for its next piece, has not.
+        locked(&waiting.activity().0).exchanges.values_mut().for_each(|since| *since = since.map(|at| at - UNMOVED));
         idle.activity().know();
         for (gone, kept) in [(&old, &new), (&new, &idle), (&idle, &waiting), (&waiting, &busy)] {
             slots.close_one();
             assert!(gone.given_up().is_cancelled() && !kept.given_up().is_cancelled());
         }
         slots.close_one();
-        assert!(!busy.given_up().is_cancelled(), "a connection whose request is processed stays");
+        assert!(!busy.given_up().is_cancelled(), "a connection whose request moves stays");
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ pub mod clock;
 pub mod config;
 pub mod connection_slots;
 mod error;
+pub mod file_limit;
 pub mod hosts;
 pub mod imports;
 pub mod ingest;

@@ -11,6 +11,7 @@ use procprof_core::archiving::{self, Environment, OpenArchive, Rhythm};
 use procprof_core::auth::Users;
 use procprof_core::children::{ChildProgram, Children};
 use procprof_core::config::{self, Config};
+use procprof_core::file_limit;
 use procprof_core::imports;
 use procprof_core::ingest::fill_functions;
 use procprof_core::listening;
@@ -90,6 +91,7 @@ impl Server {
     /// As [`Server::start`], except for a port or a data folder in use, which only a start detects.
     pub fn check(config: &Config, http: SocketAddr, mysql: Option<SocketAddr>, insecure: bool) -> Result<String> {
         config.check()?;
+        file_limit::raise();
         check_exposure(config, http, insecure)?;
         if let Some(address) = mysql {
             check_ports(http, address)?;

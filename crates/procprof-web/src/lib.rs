@@ -53,6 +53,7 @@ use procprof_core::audit::Audit;
 use procprof_core::auth::Authenticator;
 use procprof_core::captures::Captures;
 use procprof_core::config::Config;
+use procprof_core::file_limit::{self, http_connections};
 use procprof_core::hosts::Hosts;
 use procprof_core::ingest::Ingest;
 use procprof_core::metrics::Metrics;
@@ -138,8 +139,16 @@ impl Web {
 /// Serves HTTP on a listener, by TLS if there is an acceptor, until [`Web::stop`]; no connection is left when it ends.
 pub async fn serve(web: Arc<Web>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     let config = web.config();
+    let files = file_limit::limit();
+    let connections = http_connections(config.http_connections_max, files);
+    if connections < config.http_connections_max {
+        tracing::warn!(
+            "http_connections_max = {}, but a limit of {files} open files has room for {connections} HTTP connections",
+            config.http_connections_max
+        );
+    }
     let limits = Limits {
-        connections: usize::try_from(config.http_connections_max).unwrap_or(512),
+        connections: usize::try_from(connections).unwrap_or(usize::MAX),
         header: Duration::from_secs(config.http_header_seconds_max),
         stalled: listen::STALLED,
         drain: DRAIN,

@@ -407,10 +407,12 @@ pub const KEYS: &[Key] = &[
     fixed(row(
         "http_connections_max",
         Count(|c| &mut c.http_connections_max, 1, 65_536),
-        "512",
+        "4096",
         "connections",
-        "HTTP connections open at a time. For one more, a connection that waits for its client is closed: \
-         unauthenticated ones first, then idle ones.",
+        "HTTP connections open at a time; fewer if the limit of open files, which the server raises as far as it may, \
+         leaves no room for 512 files beside them. For one more, a connection is closed: unauthenticated ones first, \
+         then idle ones, the oldest of each, then those whose request or answer has not moved for 2 s. One whose \
+         request or answer moves, or is being processed, stays.",
     )),
     fixed(row(
         "http_header_seconds_max",

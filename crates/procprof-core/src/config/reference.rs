@@ -113,10 +113,11 @@ and may try again; `/metrics` counts refused profiles and reports (`procprof_ref
 | their bytes, unpacked | `ingest_bytes_in_flight_max` | a quarter, and beside it one profile that is larger by itself, of up to three quarters | a quarter |
 | symbol indexes that are received | 8 | 2 | 2 |
 | space of symbol indexes, of tokens | `symbols_bytes_max`, 10,000 indexes | a quarter | a quarter |
+| children that decode and symbolize, at a time | 3; 1 beyond 16 MiB | 1 | 1 of 3 |
 | SQL connections | `mysql_connections_max` | a quarter | a quarter |
 | reports that are made or wait | 64 | 16 | 16 |
 | reports that are made | `render_concurrency_max` | a quarter, at least one; operators all but one | a quarter, at least one |
-| lines of the log, of refusals, pushes, actions | 60, 120, 600 a minute | a quarter | none |
+| lines of the log over HTTP, of refusals, pushes, actions | 60, 120, 600 a minute | a quarter | none |
 | error rows | 10,000 | its share by node: the oldest of the nodes that have the most make room | none |
 
 Captures of the server itself are bounded by `max_concurrent_captures` alone. An upload that pauses for 10 s, or comes

@@ -12,6 +12,7 @@ use super::protocol::{Command, Heartbeat, HeartbeatAnswer, WAIT_SECONDS_MAX};
 use super::{Host, Hosts, bounded};
 use crate::auth::Principal;
 use crate::clock::now;
+use crate::file_limit::{self, http_connections};
 
 /// Time until the next heartbeat where one could not be held.
 const NEXT_SECONDS: u32 = 10;
@@ -159,7 +160,8 @@ impl Hosts {
     }
 
     fn hold(&self) -> Option<Held<'_>> {
-        let most = usize::try_from(self.ingest.settings.config().http_connections_max / 2).unwrap_or(usize::MAX);
+        let connections = http_connections(self.ingest.settings.config().http_connections_max, file_limit::limit());
+        let most = usize::try_from(connections / 2).unwrap_or(usize::MAX);
         let mut table = self.table();
         if table.held >= most {
             return None;
