@@ -56,8 +56,8 @@ impl Membership {
             membership.pod = workload.pod.as_deref().and_then(|uid| pod_in_logs(Path::new(POD_LOGS), uid));
             membership.workload = workload;
         }
-        if let (Ok(status), Ok(arguments)) = (process.status(), process.command_line()) {
-            membership.program = Some(program_name(&status.name, &arguments));
+        if let (Ok(status), Ok(line)) = (process.status(), process.command_line()) {
+            membership.program = Some(program_name(&status.name, &line.arguments));
         }
         membership.attributes = attributes(process);
         membership

@@ -13,6 +13,9 @@ use std::path::Path;
 
 use crate::{Error, Pid, Result, procfs};
 
+/// Bytes of `mountinfo` in which a container is searched; a process may have 100,000 mounts.
+const MOUNTS_BYTES_MAX: u64 = 4 << 20;
+
 /// One control group hierarchy a process is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroup {
@@ -63,7 +66,14 @@ pub(crate) fn container_of(pid: Pid) -> Result<Option<ContainerId>> {
     if by_cgroup.is_some() {
         return Ok(by_cgroup);
     }
-    Ok(container_in_mounts(&procfs::read_text(pid, "mountinfo")?))
+    let found = procfs::find_line(pid, "mountinfo", MOUNTS_BYTES_MAX, |line| {
+        Ok(container_in_mount(&String::from_utf8_lossy(line)))
+    });
+    match found {
+        // The mounts of a container are at the beginning.
+        Err(Error::TooLong { .. }) => Ok(None),
+        found => found,
+    }
 }
 
 fn parse_cgroups(text: &str, path: &Path) -> Result<Vec<Cgroup>> {
@@ -114,13 +124,11 @@ pub(crate) fn is_container_id(text: &str) -> bool {
 }
 
 /// The id in `.../containers/ID/...`, the source of the mounts a runtime makes in `/etc`.
-fn container_in_mounts(mountinfo: &str) -> Option<ContainerId> {
-    let of_container = mountinfo.lines().filter(|line| {
-        // The fifth field is the mount point; only these files are the container's own.
-        let mount_point = line.split_ascii_whitespace().nth(4);
-        matches!(mount_point, Some("/etc/hostname" | "/etc/hosts" | "/etc/resolv.conf"))
-    });
-    of_container.filter_map(container_in_mount_source).next()
+fn container_in_mount(line: &str) -> Option<ContainerId> {
+    // The fifth field is the mount point; only these files are the container's own.
+    let mount_point = line.split_ascii_whitespace().nth(4);
+    let is_own = matches!(mount_point, Some("/etc/hostname" | "/etc/hosts" | "/etc/resolv.conf"));
+    if is_own { container_in_mount_source(line) } else { None }
 }
 
 fn container_in_mount_source(line: &str) -> Option<ContainerId> {
@@ -158,9 +166,9 @@ mod tests {
     #[test]
     fn finds_the_container_in_the_mounts() {
         let line = format!("741 729 8:1 /var/lib/docker/containers/{ID}/hostname /etc/hostname rw - ext4 /dev/sda rw");
-        assert_eq!(container_in_mounts(&line).unwrap().short(), &ID[..12]);
+        assert_eq!(container_in_mount(&line).unwrap().short(), &ID[..12]);
         let elsewhere = line.replace("/etc/hostname rw", "/backup rw");
-        assert_eq!(container_in_mounts(&elsewhere), None);
+        assert_eq!(container_in_mount(&elsewhere), None);
     }
 
     #[test]

@@ -42,6 +42,16 @@ pub enum Error {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// A file has more of something than is read.
+    #[error("{} has more than {limit} {what}", path.display())]
+    TooMany {
+        /// The file that was read.
+        path: PathBuf,
+        /// The limit.
+        limit: usize,
+        /// The counted things, in the plural.
+        what: &'static str,
+    },
     /// The file behind a mapping can't be opened, or what is there now is another file.
     #[error("the file mapped as {} can't be reached", path.display())]
     Unreachable {

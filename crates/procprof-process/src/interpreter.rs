@@ -153,7 +153,7 @@ impl Interpreter {
 
     /// The argument or variable of a process that makes it write a perf map.
     fn switch_of(&self, process: &Process) -> Option<&'static str> {
-        let arguments = process.command_line().unwrap_or_default();
+        let arguments = process.command_line().unwrap_or_default().arguments;
         // A program's own arguments come behind its name.
         let is_option = |argument: &&String| argument.starts_with(['-', '+']) || argument.starts_with("perf");
         let options: Vec<&String> = arguments.iter().skip(1).take_while(is_option).collect();

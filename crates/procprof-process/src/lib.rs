@@ -23,6 +23,7 @@
 
 mod build_id;
 mod cgroup;
+mod clock;
 mod error;
 mod identity;
 mod image;
@@ -43,14 +44,15 @@ mod workload;
 
 pub use build_id::{BuildId, ParseBuildIdError};
 pub use cgroup::{Cgroup, ContainerId};
+pub use clock::thread_cpu_time;
 pub use error::{Error, Result};
 pub use identity::Identity;
 pub use interpreter::Interpreter;
 pub use mapped_file::{MappedFile, Via, open_regular};
-pub use maps::MappedRange;
+pub use maps::{MAPPED_PATHS_BYTES_MAX, MAPPINGS_MAX, MappedRange};
 pub use namespace::{NamespaceKind, Namespaces};
 pub use pid::{Pid, Tid};
-pub use process::{Executable, Process, Usage};
+pub use process::{COMMAND_LINE_BYTES_MAX, CommandLine, ENVIRONMENT_BYTES_MAX, Executable, Process, Usage};
 pub use process_context::ProcessContext;
 pub use program::program_name;
 pub use socket::{Listener, SocketOwner, listeners_on};

@@ -48,7 +48,7 @@ pub struct MappedFile {
 /// Opens the file behind `range` of `process`.
 pub(crate) fn open_mapped(process: &Identity, range: &MappedRange) -> Result<MappedFile> {
     let pid = process.pid;
-    let unreachable = || Error::Unreachable { path: range.path.clone() };
+    let unreachable = || Error::Unreachable { path: range.path.to_path_buf() };
     if range.inode == 0 || !range.path.is_absolute() {
         return Err(unreachable());
     }
@@ -63,7 +63,7 @@ pub(crate) fn open_mapped(process: &Identity, range: &MappedRange) -> Result<Map
     let candidates = [
         (Via::Exe, open_regular(&exe), exe),
         (Via::Root, open_in_root(&root, &range.path), in_root),
-        (Via::Path, open_regular(&range.path), range.path.clone()),
+        (Via::Path, open_regular(&range.path), range.path.to_path_buf()),
     ];
     for (via, file, path) in candidates {
         if let Ok(file) = file

@@ -8,13 +8,20 @@
 //! 7ffd1b1f4000-7ffd1b1f6000 r-xp 00000000 00:00 0          [vdso]
 //! ```
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use procprof_profile::{Addr, FileOffset};
 
 use crate::{Error, Pid, Result, procfs};
+
+/// Most mappings of a process that are read; the kernel permits 65,530 unless `vm.max_map_count` is raised.
+pub const MAPPINGS_MAX: usize = 262_144;
+/// Most bytes of the different paths of a process's mappings together.
+pub const MAPPED_PATHS_BYTES_MAX: usize = 16 << 20;
 
 /// The suffix of a mapping of an unlinked file.
 const DELETED: &[u8] = b" (deleted)";
@@ -39,8 +46,8 @@ pub struct MappedRange {
     /// The file's inode; 0 without a file.
     pub inode: u64,
     /// The file's path in the process's mount namespace, without ` (deleted)`; or the kernel's name
-    /// in brackets, such as `[vdso]`; empty for anonymous memory.
-    pub path: PathBuf,
+    /// in brackets, such as `[vdso]`; empty for anonymous memory. Ranges of one path share it.
+    pub path: Arc<Path>,
     /// Whether the file is unlinked (or replaced by another one of that name).
     pub deleted: bool,
 }
@@ -75,26 +82,65 @@ impl MappedRange {
 
 /// The address space of a process, by ascending address; empty for a kernel thread and a zombie.
 pub(crate) fn maps_of(pid: Pid) -> Result<Vec<MappedRange>> {
-    let text = procfs::read(pid, "maps")?;
-    parse_maps(&text, &procfs::path(pid, "maps"))
+    let mut maps = Maps::new(&procfs::path(pid, "maps"));
+    procfs::find_line(pid, "maps", procfs::TEXT_BYTES_MAX, |line| maps.add(line).map(|()| None::<()>))?;
+    Ok(maps.ranges)
 }
 
-/// Parses the text of a maps file that was read from `path`; ranges keep the kernel's order, by
-/// ascending address.
-pub(crate) fn parse_maps(text: &[u8], path: &Path) -> Result<Vec<MappedRange>> {
-    let mut ranges = Vec::new();
-    for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        if line.is_empty() {
-            continue;
-        }
-        let range = parse_line(line);
-        ranges.push(range.map_err(|expected| Error::malformed(path, index + 1, expected))?);
+/// The ranges of a maps file while its lines are read; they keep the kernel's order, by ascending address.
+#[derive(Debug)]
+struct Maps {
+    /// The path of the file itself.
+    file: PathBuf,
+    ranges: Vec<MappedRange>,
+    lines: usize,
+    paths: HashSet<Arc<Path>>,
+    path_bytes: usize,
+}
+
+impl Maps {
+    fn new(file: &Path) -> Self {
+        Self { file: file.to_owned(), ranges: Vec::new(), lines: 0, paths: HashSet::new(), path_bytes: 0 }
     }
-    Ok(ranges)
+
+    /// Adds the range of a line.
+    fn add(&mut self, line: &[u8]) -> Result<()> {
+        self.lines += 1;
+        if line.is_empty() {
+            return Ok(());
+        }
+        if self.ranges.len() >= MAPPINGS_MAX {
+            return Err(Error::TooMany { path: self.file.clone(), limit: MAPPINGS_MAX, what: "mappings" });
+        }
+        let parsed = parse_line(line, |path| self.shared(path));
+        let (range, is_known) = parsed.map_err(|expected| Error::malformed(&self.file, self.lines, expected))?;
+        if !is_known {
+            self.path_bytes += range.path.as_os_str().len();
+            if self.path_bytes > MAPPED_PATHS_BYTES_MAX {
+                let limit = MAPPED_PATHS_BYTES_MAX;
+                return Err(Error::TooMany { path: self.file.clone(), limit, what: "bytes of paths" });
+            }
+            self.paths.insert(Arc::clone(&range.path));
+        }
+        self.ranges.push(range);
+        Ok(())
+    }
+
+    /// The path that other ranges have, or a new one; and whether others have it.
+    fn shared(&self, path: PathBuf) -> (Arc<Path>, bool) {
+        let last = self.ranges.last().map(|range| &range.path).filter(|last| ***last == *path);
+        match last.or_else(|| self.paths.get(&*path)) {
+            Some(known) => (Arc::clone(known), true),
+            None => (path.into(), false),
+        }
+    }
 }
 
-/// On failure returns the expected text.
-fn parse_line(line: &[u8]) -> std::result::Result<MappedRange, &'static str> {
+/// Parses a line; `share` gives a path the form in which the range keeps it. On failure returns the expected text.
+fn parse_line<T>(
+    line: &[u8],
+    share: impl FnOnce(PathBuf) -> (Arc<Path>, T),
+) -> std::result::Result<(MappedRange, T), &'static str> {
     let mut rest = line;
     let addresses = next_field(&mut rest).ok_or("an address range")?;
     let permissions = next_field(&mut rest).ok_or("permissions")?;
@@ -107,7 +153,8 @@ fn parse_line(line: &[u8]) -> std::result::Result<MappedRange, &'static str> {
         return Err("four permission letters");
     };
     let (path, deleted) = unescape_path(rest.trim_ascii_start());
-    Ok(MappedRange {
+    let (path, shared) = share(path);
+    let range = MappedRange {
         start: Addr(hex(start).ok_or("a start address")?),
         limit: Addr(hex(limit).ok_or("an end address")?),
         readable: read == b'r',
@@ -118,7 +165,8 @@ fn parse_line(line: &[u8]) -> std::result::Result<MappedRange, &'static str> {
         inode: inode.parse().map_err(|_| "a decimal inode")?,
         path,
         deleted,
-    })
+    };
+    Ok((range, shared))
 }
 
 /// Takes the next field up to a space; `None` at the end of the line.
@@ -175,20 +223,26 @@ mod tests {
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
 ";
 
+    fn parse_maps(text: &[u8]) -> Result<Vec<MappedRange>> {
+        let mut maps = Maps::new(Path::new("maps"));
+        text.split(|byte| *byte == b'\n').try_for_each(|line| maps.add(line))?;
+        Ok(maps.ranges)
+    }
+
     fn parsed() -> Vec<MappedRange> {
-        parse_maps(TEXT.as_bytes(), Path::new("maps")).unwrap()
+        parse_maps(TEXT.as_bytes()).unwrap()
     }
 
     #[test]
     fn parses_every_kind_of_line() {
         let ranges = parsed();
         assert_eq!(ranges.len(), 5);
-        assert_eq!(ranges[0].path, Path::new("/opt/a b/cat"));
+        assert_eq!(&*ranges[0].path, Path::new("/opt/a b/cat"));
         assert_eq!((ranges[0].device, ranges[0].inode), ((8, 1), 1_048_602));
         assert!(ranges[0].is_file_code());
-        assert_eq!(ranges[1].path, Path::new(""));
+        assert_eq!(&*ranges[1].path, Path::new(""));
         assert!(ranges[1].writable && !ranges[1].executable);
-        assert_eq!(ranges[2].path, Path::new("/x\ny"));
+        assert_eq!(&*ranges[2].path, Path::new("/x\ny"));
         assert!(ranges[2].deleted);
         assert!(ranges[3].executable && !ranges[3].is_file_code());
         assert_eq!(ranges[4].limit, Addr(0xffff_ffff_ff60_1000));
@@ -205,9 +259,29 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     #[test]
     fn every_prefix_parses_or_names_the_line() {
         for end in 0..TEXT.len() {
-            if let Err(error) = parse_maps(&TEXT.as_bytes()[..end], Path::new("maps")) {
+            if let Err(error) = parse_maps(&TEXT.as_bytes()[..end]) {
                 assert!(error.to_string().starts_with("maps: line "), "{error}");
             }
         }
+    }
+
+    #[test]
+    fn mappings_and_their_paths_have_limits() {
+        let line = |number: usize, path: &str| format!("{number:x}000-{number:x}800 r-xp 00000000 08:01 7 {path}");
+        let mut maps = Maps::new(Path::new("maps"));
+        for number in 0..MAPPINGS_MAX {
+            maps.add(line(number, ["/bin/a", "/bin/b"][number % 2]).as_bytes()).unwrap();
+        }
+        assert_eq!(maps.path_bytes, 12, "paths are shared");
+        let error = maps.add(line(1, "/bin/a").as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "maps has more than 262144 mappings");
+        let mut maps = Maps::new(Path::new("maps"));
+        let path = |number: usize| format!("/{}{number:04}", "x".repeat(4091));
+        for number in 0..MAPPED_PATHS_BYTES_MAX / 4096 {
+            maps.add(line(number, &path(number)).as_bytes()).unwrap();
+        }
+        maps.add(line(0, &path(0)).as_bytes()).unwrap();
+        let error = maps.add(line(0, "/one/more").as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "maps has more than 16777216 bytes of paths");
     }
 }

@@ -12,6 +12,11 @@ use crate::stat::Stat;
 use crate::thread::{self, Thread};
 use crate::{BuildId, Container, Error, Identity, Namespaces, Pid, Result, Status, Workload, image, procfs};
 
+/// Most bytes of a command line that are read. A process chooses its length itself: `PR_SET_MM_MAP` needs no privilege.
+pub const COMMAND_LINE_BYTES_MAX: usize = 256 << 10;
+/// Most bytes of an environment that are read.
+pub const ENVIRONMENT_BYTES_MAX: usize = 256 << 10;
+
 /// A process that existed when it was opened. Each method reads `/proc` again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
@@ -25,6 +30,15 @@ pub struct Executable {
     pub path: PathBuf,
     /// Whether it is unlinked (or replaced by another one of that name).
     pub deleted: bool,
+}
+
+/// The arguments of a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The arguments, the program's name first; empty for a kernel thread. Bytes that are not UTF-8 become U+FFFD.
+    pub arguments: Vec<String>,
+    /// Whether there are more than [`COMMAND_LINE_BYTES_MAX`] bytes; arguments that end behind them are left out.
+    pub is_cut: bool,
 }
 
 /// The resource usage of a process at one moment.
@@ -78,15 +92,21 @@ impl Process {
         stat.is_ok_and(|stat| matches!(stat.state, 'Z' | 'X') && stat.threads <= 1) || self.check_same().is_err()
     }
 
-    /// Its arguments, the program's name first; empty for a kernel thread. Bytes that are not
-    /// UTF-8 become U+FFFD. A process may overwrite them.
-    pub fn command_line(&self) -> Result<Vec<String>> {
-        let text = procfs::read_text(self.pid(), "cmdline")?;
-        let text = text.strip_suffix('\0').unwrap_or(&text);
-        if text.is_empty() {
-            return Ok(Vec::new());
+    /// Its arguments. A process may overwrite them.
+    pub fn command_line(&self) -> Result<CommandLine> {
+        let prefix = procfs::read_prefix(self.pid(), "cmdline", COMMAND_LINE_BYTES_MAX as u64)?;
+        let mut bytes = &*prefix.bytes;
+        if prefix.is_cut {
+            // A part of an argument could be taken for another one.
+            bytes = bytes.iter().rposition(|byte| *byte == 0).and_then(|end| bytes.get(..=end)).unwrap_or_default();
         }
-        Ok(text.split('\0').map(str::to_owned).collect())
+        let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+        let mut line = CommandLine { arguments: Vec::new(), is_cut: prefix.is_cut };
+        if !bytes.is_empty() {
+            let arguments = bytes.split(|byte| *byte == 0);
+            line.arguments = arguments.map(|argument| String::from_utf8_lossy(argument).into_owned()).collect();
+        }
+        Ok(line)
     }
 
     /// The file it executes.
@@ -150,10 +170,37 @@ impl Process {
 
     /// The value of a variable of the environment that it was started with; `None` if it was not set. It takes the
     /// right to trace the process.
+    ///
+    /// Errs with [`Error::TooLong`] if it is not among the first [`ENVIRONMENT_BYTES_MAX`] bytes and there are more.
     pub fn environment(&self, name: &str) -> Result<Option<String>> {
-        let text = procfs::read_text(self.pid(), "environ")?;
-        let value = text.split('\0').find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='));
-        Ok(value.map(str::to_owned))
+        let prefix = procfs::read_prefix(self.pid(), "environ", ENVIRONMENT_BYTES_MAX as u64)?;
+        let mut variables = prefix.bytes.split(|byte| *byte == 0).peekable();
+        while let Some(variable) = variables.next() {
+            let value = variable.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+            let is_whole = !prefix.is_cut || variables.peek().is_some();
+            if let Some(value) = value.filter(|_| is_whole) {
+                return Ok(Some(String::from_utf8_lossy(value).into_owned()));
+            }
+        }
+        if prefix.is_cut {
+            let limit = ENVIRONMENT_BYTES_MAX as u64;
+            return Err(Error::TooLong { path: procfs::path(self.pid(), "environ"), limit });
+        }
+        Ok(None)
+    }
+
+    /// The texts of this process that are longer than is read of them, as sentences for its user.
+    pub fn oversized_texts(&self) -> Vec<String> {
+        let is_longer = |name: &str, limit: usize| {
+            procfs::read_prefix(self.pid(), name, limit as u64).is_ok_and(|prefix| prefix.is_cut)
+        };
+        let texts =
+            [("cmdline", "command line", COMMAND_LINE_BYTES_MAX), ("environ", "environment", ENVIRONMENT_BYTES_MAX)];
+        let texts = texts.into_iter().filter(|(name, _, limit)| is_longer(name, *limit));
+        let sentence = |(_, what, limit): (&str, &str, usize)| {
+            format!("its {what} is longer than {} KiB; the rest is not read", limit >> 10)
+        };
+        texts.map(sentence).collect()
     }
 
     /// What it publishes for OpenTelemetry; `None` if it publishes nothing that can be read. It takes the right to

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use procprof_process::{NamespaceKind, Pid, Process};
+use procprof_process::{CommandLine, NamespaceKind, Pid, Process};
 use procprof_profile::Addr;
 
 fn current() -> Process {
@@ -16,7 +16,7 @@ fn maps_hold_our_own_code() {
     let maps = current().maps().unwrap();
     let range = maps.iter().find(|range| range.contains(here)).unwrap();
     assert!(range.is_file_code());
-    assert_eq!(range.path, std::env::current_exe().unwrap());
+    assert_eq!(*range.path, *std::env::current_exe().unwrap());
     assert!(range.offset_of(here).is_some());
     assert!(maps.windows(2).all(|pair| pair[0].limit <= pair[1].start));
 }
@@ -34,7 +34,7 @@ fn identity_contains_the_start_time() {
 #[test]
 fn command_line_and_executable_are_ours() {
     let arguments: Vec<String> = std::env::args().collect();
-    assert_eq!(current().command_line().unwrap(), arguments);
+    assert_eq!(current().command_line().unwrap(), CommandLine { arguments, is_cut: false });
     let executable = current().executable().unwrap();
     assert_eq!(executable.path, std::env::current_exe().unwrap());
     assert!(!executable.deleted);

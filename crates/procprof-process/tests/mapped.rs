@@ -28,7 +28,7 @@ fn build_id_of(path: &Path) -> Option<String> {
 fn code_of(process: &Process, program: &Path) -> MappedRange {
     for _ in 0..30_000 {
         let maps = process.maps().unwrap();
-        let code = maps.into_iter().find(|range| range.is_file_code() && range.path == program);
+        let code = maps.into_iter().find(|range| range.is_file_code() && *range.path == *program);
         if let Some(code) = code {
             return code;
         }
@@ -63,7 +63,7 @@ fn every_file_of_our_own_maps_opens_and_the_vdso_has_a_build_id() {
         if range.is_file_code() {
             let id = process.build_id_of(&range).unwrap().map(|id| id.to_string());
             assert_eq!(id, readelf_build_id(&range.path), "{}", range.name());
-        } else if range.path == Path::new("[vdso]") {
+        } else if *range.path == *Path::new("[vdso]") {
             assert!(process.build_id_of(&range).unwrap().is_some());
         } else if range.inode == 0 {
             assert!(matches!(process.open_mapped(&range), Err(Error::Unreachable { .. })));

@@ -112,7 +112,7 @@ impl Drop for Running {
 pub(crate) fn profile_of_running(running: &Running, program: &Path, unstripped: &Path) -> Profile {
     let process = Process::open(running.identity().pid).unwrap();
     let maps = process.maps().unwrap();
-    let code = maps.iter().find(|range| range.is_file_code() && range.path == program).unwrap();
+    let code = maps.iter().find(|range| range.is_file_code() && *range.path == *program).unwrap();
     let distance = offset_of(unstripped, "outer") - code.file_offset.0;
     let mapping = (code.start.0, code.file_offset.0, program.to_str().unwrap(), "");
     profile(&[mapping], &[(Some(0), code.start.0 + distance)])

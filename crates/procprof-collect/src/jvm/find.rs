@@ -47,9 +47,10 @@ pub enum JvmTarget {
 pub struct FoundJvm {
     /// Its pid.
     pub pid: Pid,
-    /// Its main class, jar or module, as its command line names it; the program's name where it names none.
+    /// Its main class, jar or module, as the first 256 KiB of its command line name it; the program's name where they
+    /// name none.
     pub main: String,
-    /// Its command line, words joined by blanks.
+    /// The first 256 KiB of its command line, words joined by blanks.
     pub command_line: String,
 }
 
@@ -95,14 +96,14 @@ impl FoundJvm {
     /// The process with a pid, if it is a JVM whose command line and maps we may read.
     pub fn with_pid(pid: Pid) -> Option<FoundJvm> {
         let process = Process::open(pid).ok()?;
-        let words = process.command_line().ok()?;
         let program = process.executable().ok()?.path.file_name()?.to_string_lossy().into_owned();
         // Other programs have a JVM within, and `java` becomes one a moment after it was started.
         let has_library =
-            || process.maps().is_ok_and(|maps| maps.iter().any(|range| range.name().ends_with("/libjvm.so")));
+            || process.maps().is_ok_and(|maps| maps.iter().any(|range| range.path.ends_with("libjvm.so")));
         if program != "java" && !has_library() {
             return None;
         }
+        let words = process.command_line().ok()?.arguments;
         let main = main_class(words.get(1..).unwrap_or_default()).unwrap_or(program);
         Some(FoundJvm { pid, main, command_line: words.join(" ") })
     }

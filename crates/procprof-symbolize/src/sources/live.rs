@@ -69,7 +69,7 @@ impl Live {
     fn range(&self, wanted: &Wanted<'_>) -> Option<&MappedRange> {
         let is_mapped = |range: &&MappedRange| {
             let bias = range.start.0.wrapping_sub(range.file_offset.0);
-            range.path == wanted.path()
+            *range.path == *wanted.path()
                 && wanted.mappings.iter().any(|mapping| mapping.start.0.wrapping_sub(mapping.file_offset.0) == bias)
         };
         self.maps.iter().find(is_mapped)
@@ -78,7 +78,7 @@ impl Live {
     /// Opens the file the process has mapped there, with the debug files that are in its container.
     pub(crate) fn open_image(&self, wanted: &Wanted<'_>, options: &ImageOptions) -> Option<Result<Image, Refusal>> {
         let range = self.range(wanted)?;
-        let refusal = |reason| Refusal { path: range.path.clone(), build_id: None, reason };
+        let refusal = |reason| Refusal { path: range.path.to_path_buf(), build_id: None, reason };
         let mapped = match self.process.open_mapped(range) {
             Ok(mapped) => mapped,
             Err(procprof_process::Error::Unreachable { .. }) => return Some(Err(refusal(Reason::Unproven))),
@@ -88,7 +88,7 @@ impl Live {
         let name = match (&self.root, mapped.via) {
             (_, Via::Root) => mapped.path,
             (Some(root), _) => below(root, &range.path),
-            (None, _) => range.path.clone(),
+            (None, _) => range.path.to_path_buf(),
         };
         let image = Image::from_file(&mapped.file, &name, &self.options(options));
         Some(image.map_err(|error| Refusal { path: name, build_id: None, reason: error.reason() }))

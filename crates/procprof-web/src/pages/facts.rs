@@ -92,6 +92,18 @@ const NAMES: &[(&str, Group, Text, Reading)] = &[
         Reading::Count,
     ),
     (
+        "samples-of-processes-with-too-many-mappings",
+        Group::Samples,
+        t!("Samples of processes with too many mappings"),
+        Reading::Count,
+    ),
+    (
+        "samples-beyond-the-cpu-time-for-a-process",
+        Group::Samples,
+        t!("Samples beyond the CPU time for a process"),
+        Reading::Count,
+    ),
+    (
         "samples-of-processes-outside-the-pid-namespace",
         Group::Samples,
         t!("Samples of processes of other PID namespaces"),

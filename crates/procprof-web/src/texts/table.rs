@@ -45,6 +45,12 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["Samples left out for seccomp", "seccomp のため除いたサンプル", "因 seccomp 未计入的采样"],
     ["Samples of processes that ended first", "先に終了したプロセスのサンプル", "已先结束的进程的采样"],
     ["Samples of processes that may not be read", "読み取りを許可されないプロセスのサンプル", "无权读取的进程的采样"],
+    ["Samples of processes with too many mappings", "マッピングが多すぎるプロセスのサンプル", "映射过多的进程的采样"],
+    [
+        "Samples beyond the CPU time for a process",
+        "プロセスごとの CPU 時間を超えたサンプル",
+        "超出单个进程 CPU 时间的采样",
+    ],
     [
         "Samples of processes of other PID namespaces",
         "ほかの PID 名前空間のプロセスのサンプル",

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use procprof_process::{Pid, Process};
 use rustix::fs::{FlockOperation, flock};
 
 /// A pid file that is ours; dropping it removes it.
@@ -80,8 +81,8 @@ pub(super) fn read_pid(file: &mut File) -> Option<u32> {
 }
 
 fn is_script(pid: u32) -> bool {
-    let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&command_line).contains("collect_be_profile.sh")
+    let line = Process::open(Pid(pid)).and_then(|process| process.command_line()).unwrap_or_default();
+    line.arguments.iter().any(|argument| argument.contains("collect_be_profile.sh"))
 }
 
 impl Drop for PidFile {

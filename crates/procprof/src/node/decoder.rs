@@ -254,7 +254,7 @@ fn build_ids(pid: u32, start_ticks: u64, file: &File) -> BuildIds {
     for range in maps.iter().filter(|range| range.is_file_code()) {
         if let Some(id) = process.build_id_of(range).ok().flatten() {
             let bias = range.start.0.wrapping_sub(range.file_offset.0);
-            found.insert((range.path.clone(), bias), id.to_string());
+            found.insert((range.path.to_path_buf(), bias), id.to_string());
         }
     }
     if process.check_same().is_ok() { found } else { HashMap::new() }

@@ -20,6 +20,9 @@ const JVM_HINT: &str = "its rule leaves its compiled methods without names (jvm_
 /// Most processes whose dump folders are watched.
 const WATCHED_MAX: usize = 1_000;
 
+/// Most lines of a service about texts that are not read whole.
+const OVERSIZED_MAX: usize = 16;
+
 /// Looks at which is read what a process belongs to: the first ones, and later one of so many.
 const LOOKS_WHILE_YOUNG: u32 = 3;
 const LOOKS_LATER: u32 = 10;
@@ -31,6 +34,8 @@ struct Known {
     program: String,
     membership: Membership,
     hint: Option<String>,
+    /// What is not read of it, beyond a limit.
+    oversized: Vec<String>,
     cpu: Duration,
     is_seen: bool,
     /// How often it was looked at.
@@ -53,6 +58,8 @@ pub(super) struct Discovery {
 pub(super) struct Service {
     pub(super) facts: ServiceFacts,
     pub(super) treatment: Treatment,
+    /// Those of its hints that tell of texts that are not read whole.
+    pub(super) oversized: Vec<String>,
 }
 
 /// A service while its processes are added.
@@ -60,6 +67,7 @@ pub(super) struct Service {
 struct ServiceBuilder {
     facts: ServiceFacts,
     treatment: Treatment,
+    oversized: Vec<String>,
     oldest: Identity,
     cpu: Duration,
     /// The values that its processes have of each label.
@@ -69,14 +77,17 @@ struct ServiceBuilder {
 impl ServiceBuilder {
     fn new(name: String, oldest: Identity) -> Self {
         let facts = ServiceFacts { name, ..ServiceFacts::default() };
-        Self { facts, treatment: Treatment::Exclude, oldest, cpu: Duration::ZERO, labels: BTreeMap::new() }
+        let (treatment, oversized) = (Treatment::Exclude, Vec::new());
+        Self { facts, treatment, oversized, oldest, cpu: Duration::ZERO, labels: BTreeMap::new() }
     }
 
     /// The service, with the labels on which its processes agree.
     fn finish(self) -> Service {
         let only = |mut values: BTreeSet<String>| values.pop_first().filter(|_| values.is_empty());
         let labels = self.labels.into_iter().filter_map(|(key, values)| Some((key, only(values)?)));
-        Service { facts: ServiceFacts { labels: labels.collect(), ..self.facts }, treatment: self.treatment }
+        let mut facts = ServiceFacts { labels: labels.collect(), ..self.facts };
+        facts.hints.extend(self.oversized.iter().cloned());
+        Service { facts, treatment: self.treatment, oversized: self.oversized }
     }
 }
 
@@ -146,7 +157,7 @@ impl Discovery {
             for (key, value) in labels {
                 builder.labels.entry(key).or_default().insert(value);
             }
-            let ServiceBuilder { facts, oldest, .. } = builder;
+            let ServiceBuilder { facts, oldest, oversized, .. } = builder;
             facts.processes += 1;
             if facts.program.is_empty() || identity.start_ticks < oldest.start_ticks {
                 *oldest = identity;
@@ -155,6 +166,8 @@ impl Discovery {
             facts.process = (oldest.pid.0, oldest.start_ticks);
             let hint = known.hint.clone().filter(|hint| !(is_jvm || jvm_names && hint == JVM_HINT));
             facts.hints.extend(hint.filter(|hint| !facts.hints.contains(hint)));
+            let room = OVERSIZED_MAX.saturating_sub(oversized.len());
+            oversized.extend(known.oversized.iter().take(room).cloned());
             add_types(&mut facts.types, off_cpu, is_jvm);
         }
         self.known.retain(|_, known| known.is_seen);
@@ -187,6 +200,7 @@ impl Discovery {
             program: String::new(),
             membership: Membership::default(),
             hint: None,
+            oversized: Vec::new(),
             // What it used before it was first seen is not of this interval.
             cpu,
             is_seen: false,
@@ -200,6 +214,8 @@ impl Discovery {
         if known.name != name || is_young {
             known.membership = Membership::of_process(&process);
             known.hint = hint(&process);
+            let oversized = process.oversized_texts().into_iter();
+            known.oversized = oversized.map(|text| format!("process {pid}: {text}")).collect();
             let path = process.executable().ok().map(|executable| executable.path);
             let file = path.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
             known.program = file.unwrap_or_else(|| name.clone());

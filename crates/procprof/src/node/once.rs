@@ -41,7 +41,7 @@ pub(super) fn text(settings: &Settings, missing: &[String]) -> Result<String, st
         if !labels.is_empty() {
             writeln!(text, "{:33}{}", "", labels.join(" "))?;
         }
-        for hint in facts.hints.iter().filter(|_| is_above) {
+        for hint in facts.hints.iter().filter(|hint| is_above || service.oversized.contains(hint)) {
             writeln!(text, "{:33}{hint}", "")?;
         }
     }
