@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use foldhash::HashMap;
 use procprof_process::{Pid, Process};
 use procprof_profile::{Addr, FileOffset, Mapping, ProfileBuilder, ProfileType};
-use procprof_symbolize::{PathUse, Sources, symbolize_profile};
+use procprof_symbolize::{Failure, LIVE_PERF_MAP_BYTES_MAX, PathUse, PerfMapLimits, Sources, symbolize_profile};
 
 use crate::images::Files;
 use crate::stacks::{Frame, Stacks};
@@ -19,7 +19,9 @@ use crate::stacks::{Frame, Stacks};
 /// The name of the kernel's mapping, as `perf` has it.
 pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
-/// Time after which no further perf map is read; what is in them stays without names.
+/// Most CPU time for the perf maps of a process, each time that its code is named.
+pub const PERF_MAP_CPU_MAX: Duration = Duration::from_millis(200);
+/// Time after which no further perf map is read, each time that code is named.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// The name of a function, as shown and as its compiler has it.
@@ -32,11 +34,26 @@ pub(crate) struct OwnName {
 /// The names of frames.
 pub(crate) type OwnNames = HashMap<Frame, OwnName>;
 
+/// Why generated code of a process has no names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnnamedCode {
+    /// Its pid.
+    pub pid: u32,
+    /// The reason.
+    pub why: String,
+}
+
 /// Names of generated code that processes have written for this recording: open perf maps by pid.
 pub type PerfMaps = BTreeMap<u32, Arc<File>>;
 
-/// The names of all frames that only this host can name. What a process that has ended would have told stays unnamed.
-pub(crate) fn own_names(stacks: &Stacks, files: &Files, kallsyms: Option<&Path>, maps: &PerfMaps) -> OwnNames {
+/// The names of all frames that only this host can name, and the code that has none beyond a limit. What a process
+/// that has ended would have told stays unnamed.
+pub(crate) fn own_names(
+    stacks: &Stacks,
+    files: &Files,
+    kallsyms: Option<&Path>,
+    maps: &PerfMaps,
+) -> (OwnNames, Vec<UnnamedCode>) {
     // What all processes share comes first.
     let shared = stacks.all_frames.iter().filter(|frame| match frame {
         Frame::Kernel(_) => true,
@@ -49,25 +66,34 @@ pub(crate) fn own_names(stacks: &Stacks, files: &Files, kallsyms: Option<&Path>,
     let mut names = OwnNames::default();
     let sources = Sources { kallsyms: kallsyms.map(Path::to_owned), ..Sources::default() };
     add_names(&mut names, stacks, files, sources, &shared);
-    names.extend(generated_names(stacks, files, maps));
-    names
+    let (generated, unnamed) = generated_names(stacks, files, maps);
+    names.extend(generated);
+    (names, unnamed)
 }
 
-/// The names of generated code, as running processes list it in perf maps, their own and those given.
-pub(crate) fn generated_names(stacks: &Stacks, files: &Files, maps: &PerfMaps) -> OwnNames {
-    let mut names = OwnNames::default();
+/// The names of generated code, as running processes list it in perf maps, their own and those given, and the code that
+/// has none beyond a limit.
+pub(crate) fn generated_names(stacks: &Stacks, files: &Files, maps: &PerfMaps) -> (OwnNames, Vec<UnnamedCode>) {
+    let (mut names, mut unnamed) = (OwnNames::default(), Vec::new());
     let begun = Instant::now();
     for (pid, frames) in generated_code(stacks, files) {
         if begun.elapsed() > LONGEST {
-            break;
+            let why = format!("the perf maps of other processes took {} s", LONGEST.as_secs());
+            unnamed.push(UnnamedCode { pid, why });
+            continue;
         }
         let Ok(process) = Process::open(Pid(pid)) else { continue };
         let map = maps.get(&pid).map(|map| PathBuf::from(format!("/proc/self/fd/{}", map.as_raw_fd())));
-        let sources =
-            Sources { process: Some(process.identity()), perf_maps: map.into_iter().collect(), ..Sources::default() };
-        add_names(&mut names, stacks, files, sources, &frames);
+        let sources = Sources {
+            process: Some(process.identity()),
+            perf_maps: map.into_iter().collect(),
+            perf_map_limits: PerfMapLimits { bytes_max: LIVE_PERF_MAP_BYTES_MAX, cpu_max: Some(PERF_MAP_CPU_MAX) },
+            ..Sources::default()
+        };
+        let failures = add_names(&mut names, stacks, files, sources, &frames);
+        unnamed.extend(failures.into_iter().map(|failure| UnnamedCode { pid, why: failure.what }));
     }
-    names
+    (names, unnamed)
 }
 
 /// The frames in generated code of each process, the process with most of them first.
@@ -85,8 +111,14 @@ pub(crate) fn generated_code(stacks: &Stacks, files: &Files) -> Vec<(u32, Vec<Fr
     frames
 }
 
-/// Adds the names that sources give to frames of one process, or to those that all share.
-fn add_names(names: &mut OwnNames, stacks: &Stacks, files: &Files, sources: Sources<'_>, frames: &[Frame]) {
+/// Adds the names that sources give to frames of one process, or to those that all share; the sources that failed.
+fn add_names(
+    names: &mut OwnNames,
+    stacks: &Stacks,
+    files: &Files,
+    sources: Sources<'_>,
+    frames: &[Frame],
+) -> Vec<Failure> {
     let mut builder = ProfileBuilder::new(ProfileType::Cpu.sample_types());
     let mut mappings: HashMap<u32, _> = HashMap::default();
     let mut kernel = None;
@@ -124,7 +156,7 @@ fn add_names(names: &mut OwnNames, stacks: &Stacks, files: &Files, sources: Sour
     builder.parts_mut().addresses = procprof_profile::Addresses::CallSite;
     let mut sources = Sources { this_boot: true, paths: PathUse::Never, ..sources };
     let named = builder.finish().ok().and_then(|profile| symbolize_profile(profile, &mut sources).ok());
-    let Some((profile, _)) = named else { return };
+    let Some((profile, outcome)) = named else { return Vec::new() };
     // Samples may come in another order, but each has the address of its frame.
     let mut by_address: HashMap<u64, OwnName> = HashMap::default();
     for location in profile.samples().filter_map(|sample| sample.stack.first().copied()) {
@@ -140,4 +172,5 @@ fn add_names(names: &mut OwnNames, stacks: &Stacks, files: &Files, sources: Sour
             names.insert(*frame, name.clone());
         }
     }
+    outcome.failures
 }

@@ -69,7 +69,7 @@ pub use options::{ImageOptions, IndexFolder, MemoryBudget, SplitUnits};
 pub use outcome::{Failure, MappingOutcome, Outcome, Proof, Source, UsedFile, WantedFile};
 pub use reason::{Frame, Reason, Refusal, Resolved};
 pub use sources::{
-    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, PathUse, ProvenFile, SOURCES, SourceRow, Sources,
-    WantedIndex, binary_name,
+    Binary, BinaryRole, Fetch, FetchDebugFile, FindIndex, LIVE_PERF_MAP_BYTES_MAX, PathUse, PerfMapLimits, ProvenFile,
+    SOURCES, SourceRow, Sources, WantedIndex, binary_name,
 };
 pub use symbolize::{NameStyle, WantedShare, style_names, symbolize_profile};

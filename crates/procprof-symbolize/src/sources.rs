@@ -29,6 +29,7 @@ use crate::{ImageOptions, SymbolIndex};
 pub use fit::binary_name;
 pub(crate) use inquiry::{Answer, Inquiries};
 pub(crate) use kallsyms::begin as begin_kernel_symbols;
+pub use perf_map::{LIVE_PERF_MAP_BYTES_MAX, PerfMapLimits};
 pub use table::{SOURCES, SourceRow};
 pub use uploaded::WantedIndex;
 
@@ -64,6 +65,8 @@ pub struct Sources<'a> {
     /// Perf maps (`perf-PID.map`) of code generated at run time, named by the operator; they are not verified. A live
     /// process has its own.
     pub perf_maps: Vec<PathBuf>,
+    /// The limits on perf maps.
+    pub perf_map_limits: PerfMapLimits,
     /// Kernel symbols in the format of `/proc/kallsyms`, named by the operator: nothing proves that they are of the
     /// boot that was profiled. For a live process, and a profile of this boot, those of this machine are read.
     pub kallsyms: Option<PathBuf>,
@@ -129,6 +132,7 @@ impl fmt::Debug for Sources<'_> {
             .field("this_boot", &self.this_boot)
             .field("paths", &self.paths)
             .field("perf_maps", &self.perf_maps)
+            .field("perf_map_limits", &self.perf_map_limits)
             .field("kallsyms", &self.kallsyms)
             .field("uploaded", &self.uploaded.is_some())
             .field("debuginfod", &self.debuginfod.is_some())

@@ -18,14 +18,14 @@ use super::{Jvm, JvmError, answer};
 /// Space that a file system must have for a map, in bytes; one of 100,000 methods has 10 MiB.
 const ROOM_MIN: u64 = 32 << 20;
 /// Largest map, in bytes.
-const MAP_BYTES_MAX: u64 = 128 << 20;
+const MAP_BYTES_MAX: u64 = 64 << 20;
 /// Time between two tries to lock a map.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Most open files of a JVM that are looked at.
 const DESCRIPTORS_MAX: usize = 10_000;
 
 impl Jvm {
-    /// The names of all code that the JVM has compiled, written now, as an open perf map of at most 128 MiB. A JVM that
+    /// The names of all code that the JVM has compiled, written now, as an open perf map of at most 64 MiB. A JVM that
     /// is not known to be attachable is sent nothing.
     ///
     /// Those who ask at the same time wait for each other. It takes as long as they, a connection and the answer, each at

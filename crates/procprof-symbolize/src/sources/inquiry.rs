@@ -151,13 +151,12 @@ impl<'p> Inquiries<'p> {
             });
             all[number].push(id, location.address);
         }
+        let mut mapping_ids: BTreeMap<(StringId, StringId), Vec<MappingId>> = BTreeMap::new();
+        for (index, mapping) in profile.mappings().iter().enumerate() {
+            mapping_ids.entry((mapping.filename, mapping.build_id)).or_default().push(MappingId(index as u32));
+        }
         for ((_, key), number) in &numbers {
-            let ids = profile
-                .mappings()
-                .iter()
-                .enumerate()
-                .filter(|(_, mapping)| *key == Some((mapping.filename, mapping.build_id)));
-            all[*number].mapping_ids = ids.map(|(index, _)| MappingId(index as u32)).collect();
+            all[*number].mapping_ids = key.and_then(|key| mapping_ids.get(&key)).cloned().unwrap_or_default();
         }
         let main = profile.mappings().iter().position(|mapping| profile.string(mapping.filename).starts_with('/'));
         for inquiry in &mut all {
