@@ -1,6 +1,6 @@
 //! The files whose code processes have mapped, with their unwind tables; each once, however many processes have it.
 //!
-//! A file is opened when a sample is first in a process that has mapped it, and proven to be the mapped one: by the
+//! A file is opened when a stack first leads into it, and proven to be the mapped one: by the
 //! kernel's own link to it, by device and inode, or by build id. Of its tables, regions are compiled as stacks need
 //! them.
 
@@ -8,21 +8,27 @@ mod calls;
 mod content;
 mod debug_frame;
 mod go_frames;
+mod kept_tables;
+mod limited_reads;
+mod section_bytes;
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::{HashMap, HashSet};
-use procprof_process::{BuildId, Pid, Process, open_regular};
+use procprof_process::{BuildId, Pid, Process, open_regular, thread_cpu_time};
 use procprof_profile::perf_event::{FileIdentity, ImageId, ImageKey, MappedCode};
 use procprof_symbolize::ProvenFile;
 use procprof_unwind::{Architecture, Code, Source, Table};
 
 pub(crate) use self::calls::KnownCalls;
-use self::content::{CodeSegment, Content, Layout, Sections};
+pub use self::content::SECTION_BYTES_MAX;
+use self::content::{CodeSegment, Content, Layout, MadeTable, Sections};
 pub(crate) use self::go_frames::{GoCode, StackRole};
+use self::kept_tables::{FileKey, FileTables, KeptTables};
 
 /// Most bytes of sections kept in memory between two compilations.
 const KEPT_SECTION_BYTES: usize = 32 << 20;
@@ -60,7 +66,11 @@ struct Open {
     layout: Layout,
     table: Option<Arc<Table>>,
     sections: Option<Sections>,
+    /// The search table, if it was made since the file has none.
+    made: Option<MadeTable>,
     go: Option<GoCode>,
+    /// The cut before which it had samples last.
+    used: u64,
 }
 
 /// A file as the profile has it.
@@ -87,6 +97,12 @@ pub(crate) struct Images {
     /// Files in memory that are no images.
     generated: HashSet<ImageKey>,
     kept_bytes: usize,
+    /// Uses of sections, and cuts.
+    uses: u64,
+    cuts: u64,
+    kept: KeptTables,
+    /// CPU time for opening files and making their tables, since the beginning.
+    pub(crate) preparation: Duration,
     /// Return addresses, as places in images, and whether a call precedes them.
     pub(crate) calls: KnownCalls,
 }
@@ -100,6 +116,10 @@ impl Images {
             free: Vec::new(),
             generated: HashSet::default(),
             kept_bytes: 0,
+            uses: 0,
+            cuts: 0,
+            kept: KeptTables::default(),
+            preparation: Duration::ZERO,
             calls: KnownCalls::default(),
         }
     }
@@ -137,7 +157,10 @@ impl Images {
             return None;
         }
         let image = Image { key, seen: Some(Seen { pid, start }), state: State::NotOpened };
-        if image.open().is_some() {
+        let begun = thread_cpu_time();
+        let is_image = image.open().is_some();
+        self.preparation += thread_cpu_time().saturating_sub(begun);
+        if is_image {
             return Some(image.key);
         }
         if generated.len() < GENERATED_MAX {
@@ -165,40 +188,82 @@ impl Images {
 
     /// An image, opened if that was not tried.
     fn opened(&mut self, id: ImageId) -> &Image {
-        let architecture = self.architecture;
-        let image = &mut self.all[id.0 as usize];
-        if matches!(image.state, State::NotOpened) {
-            image.state = image.open().map_or(State::Closed, |open| State::Open(Box::new(open)));
-            image.share_table(architecture);
+        if matches!(self.all[id.0 as usize].state, State::NotOpened) {
+            self.prepare(|images| images.open(id));
         }
-        image
+        &self.all[id.0 as usize]
     }
 
-    /// The unwind tables of mapped code; opens the image if that was not tried.
-    pub(crate) fn code(&mut self, mapped: &MappedCode) -> Code {
-        let image = self.opened(mapped.image);
+    fn open(&mut self, id: ImageId) {
+        let (architecture, cuts) = (self.architecture, self.cuts);
+        let image = &mut self.all[id.0 as usize];
+        image.state = image.open().map_or(State::Closed, |open| State::Open(Box::new(open)));
+        let State::Open(open) = &mut image.state else { return };
+        open.used = cuts;
+        match open.key().and_then(|key| self.kept.take(&key)) {
+            Some(FileTables { table, made, .. }) if Some(table.range()) == open.table_range(architecture) => {
+                (open.table, open.made) = (Some(table), made);
+            }
+            _ => open.share_table(architecture),
+        }
+    }
+
+    /// Does work whose cost does not depend on the number of samples, and adds its CPU time.
+    fn prepare<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let begun = thread_cpu_time();
+        let result = work(self);
+        self.preparation += thread_cpu_time().saturating_sub(begun);
+        result
+    }
+
+    /// Opens an image if that was not tried; whether it is open.
+    pub(crate) fn is_opened(&mut self, id: ImageId) -> bool {
+        matches!(self.opened(id).state, State::Open(_))
+    }
+
+    /// Whether an image is open.
+    pub(crate) fn is_open(&self, id: ImageId) -> bool {
+        matches!(self.all[id.0 as usize].state, State::Open(_))
+    }
+
+    /// The unwind tables of mapped code, if its image is open.
+    pub(crate) fn code(&self, mapped: &MappedCode) -> Code {
         let none = Code { range: mapped.range.clone(), bias: 0, table: None };
-        let State::Open(open) = &image.state else { return none };
+        let State::Open(open) = &self.all[mapped.image.0 as usize].state else { return none };
         let Some(bias) = open.layout.bias(mapped) else { return none };
         Code { bias, table: open.table.clone(), ..none }
     }
 
-    /// Calls a function with the unwind sections of mapped code and the distance of its addresses from those of the
-    /// image; `None` if there are none.
+    /// Calls a function with the unwind sections of mapped code, as far as a look-up of an address needs them, and the
+    /// distance of its addresses from those of the image; `None` if there are none.
     pub(crate) fn with_source<T>(
         &mut self,
         mapped: &MappedCode,
+        address: u64,
         function: impl FnOnce(&Source<'_>, u64) -> T,
     ) -> Option<T> {
         let architecture = self.architecture;
-        let State::Open(open) = &mut self.all[mapped.image.0 as usize].state else { return None };
+        let State::Open(open) = &self.all[mapped.image.0 as usize].state else { return None };
         let bias = open.layout.bias(mapped).filter(|_| open.table.is_some())?;
-        let found = function(&open.sections(&mut self.kept_bytes).source(architecture), bias);
+        let in_file = address.wrapping_sub(bias);
+        self.prepare(|images| images.require(mapped.image, in_file..in_file.saturating_add(1)));
+        let State::Open(open) = &self.all[mapped.image.0 as usize].state else { return None };
+        open.sections.as_ref().map(|sections| function(&sections.source(architecture), bias))
+    }
+
+    /// Reads of an open image's sections what a look-up of addresses of the file needs.
+    fn require(&mut self, id: ImageId, addresses: Range<u64>) {
+        self.uses += 1;
+        let State::Open(open) = &mut self.all[id.0 as usize].state else { return };
+        let Open { content, layout, made, sections, .. } = &mut **open;
+        let sections = sections.get_or_insert_with(|| content.sections(layout, made));
+        let before = self.kept_bytes.saturating_sub(sections.counted);
+        sections.prepare(content.file(), &addresses);
+        (sections.used, sections.counted) = (self.uses, sections.bytes());
+        self.kept_bytes = before + sections.counted;
         if self.kept_bytes > KEPT_SECTION_BYTES {
-            // The next frame is likely of the same file.
-            self.drop_sections_except(Some(mapped.image));
+            self.drop_sections_except(id);
         }
-        Some(found)
     }
 
     /// Whether an image is memory without a file.
@@ -234,29 +299,51 @@ impl Images {
     /// Compiles what look-ups have asked for in an image; whether that was anything.
     pub(crate) fn compile_wanted(&mut self, id: ImageId) -> bool {
         let architecture = self.architecture;
-        let State::Open(open) = &mut self.all[id.0 as usize].state else { return false };
+        let State::Open(open) = &self.all[id.0 as usize].state else { return false };
         let Some(table) = open.table.clone().filter(|table| table.is_wanted()) else { return false };
-        table.compile_wanted(&open.sections(&mut self.kept_bytes).source(architecture), usize::MAX);
-        if self.kept_bytes > KEPT_SECTION_BYTES {
-            self.drop_sections_except(None);
-        }
+        self.prepare(|images| {
+            for region in table.take_wanted() {
+                images.require(id, region.clone());
+                let State::Open(open) = &images.all[id.0 as usize].state else { return };
+                if let Some(sections) = &open.sections {
+                    table.compile(&sections.source(architecture), region);
+                }
+            }
+        });
         true
     }
 
     /// The addresses of the function that contains one, by the unwind tables of an open image.
     pub(crate) fn function_at(&mut self, id: ImageId, address: u64) -> Option<Range<u64>> {
         let architecture = self.architecture;
-        let State::Open(open) = &mut self.all[id.0 as usize].state else { return None };
-        open.sections(&mut self.kept_bytes).source(architecture).function(address)
+        self.prepare(|images| images.require(id, address..address.saturating_add(1)));
+        let State::Open(open) = &self.all[id.0 as usize].state else { return None };
+        open.sections.as_ref()?.source(architecture).function(address)
     }
 
-    fn drop_sections_except(&mut self, kept: Option<ImageId>) {
-        self.kept_bytes = 0;
-        for (place, image) in self.all.iter_mut().enumerate() {
-            if let State::Open(open) = &mut image.state {
-                open.sections = open.sections.take().filter(|_| kept == Some(ImageId(place as u32)));
-                self.kept_bytes += open.sections.as_ref().map_or(0, Sections::bytes);
+    /// Drops sections, the least recently used first, until the rest takes half of what may be kept.
+    fn drop_sections_except(&mut self, kept: ImageId) {
+        let mut by_use: Vec<(u64, usize)> = Vec::new();
+        for (place, image) in self.all.iter().enumerate() {
+            if let State::Open(open) = &image.state
+                && let Some(sections) = open.sections.as_ref().filter(|_| place != kept.0 as usize)
+            {
+                by_use.push((sections.used, place));
             }
+        }
+        by_use.sort_unstable();
+        for (_, place) in by_use {
+            if self.kept_bytes <= KEPT_SECTION_BYTES / 2 {
+                break;
+            }
+            self.drop_sections(place);
+        }
+    }
+
+    fn drop_sections(&mut self, place: usize) {
+        if let State::Open(open) = &mut self.all[place].state {
+            let counted = open.sections.take().map_or(0, |sections| sections.counted);
+            self.kept_bytes = self.kept_bytes.saturating_sub(counted);
         }
     }
 
@@ -292,35 +379,78 @@ impl Images {
         })
     }
 
-    /// Forgets the images that are not in use; their numbers are given to others.
+    /// Notes that an image had samples before this cut.
+    pub(crate) fn note_use(&mut self, id: ImageId) {
+        let cuts = self.cuts;
+        if let State::Open(open) = &mut self.all[id.0 as usize].state {
+            open.used = cuts;
+        }
+    }
+
+    /// Forgets the images that are not in use; their numbers are given to others. Their tables are kept for a while.
     pub(crate) fn forget(&mut self, is_used: impl Fn(ImageId) -> bool) {
-        for (place, image) in self.all.iter_mut().enumerate() {
+        self.cuts += 1;
+        for place in 0..self.all.len() {
             let id = ImageId(place as u32);
-            if is_used(id) || self.by_key.get(&image.key) != Some(&id) {
+            if is_used(id) || self.by_key.get(&self.all[place].key) != Some(&id) {
                 continue;
             }
+            self.drop_sections(place);
+            let image = &mut self.all[place];
             self.by_key.remove(&image.key);
-            image.state = State::Closed;
+            if let State::Open(open) = std::mem::replace(&mut image.state, State::Closed)
+                && let Some((key, tables)) = open.into_tables()
+            {
+                self.kept.keep(key, tables);
+            }
             self.free.push(id);
         }
         self.calls.clear();
         self.generated.clear();
     }
 
+    /// Forgets unwind tables, the least recently used first, until the rest takes at most so many bytes; they are made
+    /// again as stacks need them. Whether tables are gone that address spaces still have.
+    pub(crate) fn shrink_tables(&mut self, bytes_max: usize) -> bool {
+        let of_open: usize = self.all.iter().map(Image::table_memory).sum();
+        self.kept.shrink(bytes_max.saturating_sub(of_open));
+        let mut bytes = of_open;
+        if bytes <= bytes_max {
+            return false;
+        }
+        let used = |image: &Image| if let State::Open(open) = &image.state { open.used } else { 0 };
+        let mut by_use: Vec<(u64, usize)> =
+            self.all.iter().enumerate().map(|(place, image)| (used(image), place)).collect();
+        by_use.sort_unstable();
+        for (_, place) in by_use {
+            if bytes <= bytes_max {
+                break;
+            }
+            bytes -= self.all[place].table_memory();
+            self.drop_sections(place);
+            if let State::Open(open) = &mut self.all[place].state {
+                open.made = None;
+                open.share_table(self.architecture);
+            }
+        }
+        true
+    }
+
     /// Forgets all unwind tables; they are made again as stacks need them.
     pub(crate) fn forget_tables(&mut self) {
-        self.drop_sections_except(None);
-        let architecture = self.architecture;
-        self.all.iter_mut().for_each(|image| image.share_table(architecture));
+        self.kept.clear();
+        for place in 0..self.all.len() {
+            self.drop_sections(place);
+            if let State::Open(open) = &mut self.all[place].state {
+                open.made = None;
+                open.share_table(self.architecture);
+            }
+        }
     }
 
     /// Bytes that tables and sections take.
     pub(crate) fn memory(&self) -> usize {
-        let of_image = |image: &Image| match &image.state {
-            State::Open(open) => open.table.as_ref().map_or(0, |table| table.memory()),
-            _ => 0,
-        };
-        self.kept_bytes + self.all.iter().map(of_image).sum::<usize>()
+        self.kept_bytes + self.kept.memory() + self.all.iter().map(Image::table_memory).sum::<usize>()
     }
 
     /// The files for names, open since they were proven. One without a build id is left out if another had the same
@@ -383,13 +513,14 @@ impl Image {
         process.open_mapped(range).ok().filter(|_| is_it).map(|mapped| mapped.file)
     }
 
-    fn share_table(&mut self, architecture: Architecture) {
-        if let State::Open(open) = &mut self.state {
-            open.table = open
-                .layout
-                .code_range()
-                .filter(|_| open.layout.architecture == Some(architecture))
-                .map(|code| Arc::new(Table::new(code)));
+    /// Bytes of its compiled regions and of a search table that was made.
+    fn table_memory(&self) -> usize {
+        match &self.state {
+            State::Open(open) => {
+                let made = open.made.as_ref().map_or(0, |(table, _)| table.len());
+                made + open.table.as_ref().map_or(0, |table| table.memory())
+            }
+            State::NotOpened | State::Closed => 0,
         }
     }
 }
@@ -399,16 +530,30 @@ impl Open {
         let layout = content.layout()?;
         let build_id = content.build_id();
         let go = content.go_code(&layout);
-        Some(Self { content, build_id, layout, table: None, sections: None, go })
+        Some(Self { content, build_id, layout, table: None, sections: None, made: None, go, used: 0 })
     }
 
-    /// The unwind sections, read if they are not in memory; then `kept_bytes` grows.
-    fn sections(&mut self, kept_bytes: &mut usize) -> &Sections {
-        self.sections.get_or_insert_with(|| {
-            let sections = self.content.sections(&self.layout);
-            *kept_bytes += sections.bytes();
-            sections
-        })
+    /// The identity of its file.
+    fn key(&self) -> Option<FileKey> {
+        FileKey::new(self.content.file()?, self.build_id.as_ref()?)
+    }
+
+    /// The addresses that a table for it has.
+    fn table_range(&self, architecture: Architecture) -> Option<Range<u64>> {
+        let code = self.layout.code_range().filter(|_| self.layout.architecture == Some(architecture))?;
+        Some(Table::new(code).range())
+    }
+
+    fn share_table(&mut self, architecture: Architecture) {
+        let code = self.layout.code_range().filter(|_| self.layout.architecture == Some(architecture));
+        self.table = code.map(|code| Arc::new(Table::new(code)));
+    }
+
+    /// What was made of its file, if that is worth keeping.
+    fn into_tables(self) -> Option<(FileKey, FileTables)> {
+        let key = self.key()?;
+        let table = self.table?;
+        Some((key, FileTables { table, made: self.made, used: self.used }))
     }
 }
 

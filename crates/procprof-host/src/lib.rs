@@ -58,9 +58,10 @@ mod walk;
 
 pub use bpf::BpfError;
 pub use error::{Error, Result};
+pub use images::SECTION_BYTES_MAX;
 pub use measure::{Engine, Measure};
 pub use membership::Membership;
-pub use own_names::PerfMaps;
+pub use own_names::{PERF_MAP_CPU_MAX, PerfMaps, UnnamedCode};
 pub use recorded_files::RecordedFiles;
 pub use recorder::{Cut, Options, ProcessShare, Recorder, Recording, Target};
 pub use session::{Condition, Filter, Statistics};

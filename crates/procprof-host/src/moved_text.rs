@@ -4,6 +4,7 @@
 //! The file that was there is known by its neighbours, mappings of the same file on both sides, from which the offsets in
 //! between follow; and it is proven by content: pages of the process's memory are those of the file.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
@@ -47,7 +48,7 @@ impl MovedText {
     pub(crate) fn recognize(
         &mut self,
         pid: u32,
-        space: &mut AddressSpace,
+        space: &mut Arc<AddressSpace>,
         images: &mut Images,
         memory: &mut ProcessMemory,
     ) -> bool {
@@ -67,7 +68,7 @@ impl MovedText {
                 has_content(pid, &code, images, memory).then_some(code)
             });
             match found {
-                Some(code) => is_any |= space.insert(code),
+                Some(code) => is_any |= Arc::make_mut(space).insert(code),
                 None => *self.looks.entry((candidate.range.start, candidate.range.end)).or_default() += 1,
             }
         }
@@ -158,7 +159,7 @@ mod tests {
             file_offset: FileOffset(offset),
             device: (8, 1),
             inode: if path.is_empty() { 0 } else { 7 },
-            path: path.into(),
+            path: std::path::Path::new(path).into(),
             deleted: false,
         }
     }

@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::{HashMap, HashSet};
-use procprof_process::{Pid, Process as LiveProcess};
+use procprof_process::{Error, Pid, Process as LiveProcess};
 use procprof_profile::perf_event::{AddressSpace, FileIdentity, ImageId, MappedCode, MappedFile, Task};
 use procprof_unwind::Space;
 
@@ -27,6 +28,8 @@ pub(crate) enum CodeKnown {
     Vanished,
     /// Its maps may not be read by this user.
     Refused,
+    /// It has more mappings than are read.
+    Oversized,
     /// It is none of the pid namespace of this process.
     Outside,
 }
@@ -42,7 +45,8 @@ const OUTSIDE_NAME: &str = "[outside the pid namespace]";
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) threads: HashMap<u32, String>,
-    pub(crate) space: AddressSpace,
+    /// Shared with the processes that it has forked until one of them maps something.
+    pub(crate) space: Arc<AddressSpace>,
     /// What unwinding needs, made from `space` when a sample needs it.
     pub(crate) unwinding: Option<Unwinding>,
     /// Whether its code is known.
@@ -55,6 +59,8 @@ pub(crate) struct Process {
     /// Whether its samples are kept, once that was asked.
     pub(crate) is_taken: Option<bool>,
     pub(crate) moved_text: MovedText,
+    /// CPU time that its code has taken since the last cut: files opened, unwind tables made.
+    pub(crate) preparation: Duration,
 }
 
 /// The unwind tables of an address space.
@@ -69,6 +75,8 @@ pub(crate) struct Unwinding {
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     all: HashMap<u32, Process>,
+    /// Whether the names of threads are read.
+    has_threads: bool,
     /// Processes that had ended when `forget_ended` last looked.
     ended: HashSet<u32>,
     /// Mappings that did not fit into an address space.
@@ -76,6 +84,10 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
+    pub(crate) fn new(has_threads: bool) -> Self {
+        Self { has_threads, ..Self::default() }
+    }
+
     pub(crate) fn get_mut(&mut self, pid: u32) -> Option<&mut Process> {
         self.all.get_mut(&pid)
     }
@@ -100,13 +112,13 @@ impl Processes {
             }
         } else if let Ok(live) = LiveProcess::open(Pid(pid)) {
             process.name = live.status().map(|status| status.name).unwrap_or_default();
-            for thread in live.threads().unwrap_or_default() {
-                process.threads.insert(thread.tid.0, thread.name);
-            }
+            let threads = if self.has_threads { live.threads().unwrap_or_default() } else { Vec::new() };
+            process.threads.extend(threads.into_iter().map(|thread| (thread.tid.0, thread.name)));
             let maps = live.maps();
             process.code = match &maps {
                 Ok(_) => CodeKnown::Yes,
                 Err(error) if error.is_gone() => CodeKnown::Vanished,
+                Err(Error::TooMany { .. } | Error::TooLong { .. }) => CodeKnown::Oversized,
                 Err(_) => CodeKnown::Refused,
             };
             for range in maps.unwrap_or_default().iter().filter(|range| range.executable) {
@@ -114,7 +126,7 @@ impl Processes {
                 let start = range.start.0;
                 let image = images.mapped(pid, start, identity, &range.path);
                 let code = MappedCode { range: start..range.limit.0, file_offset: range.file_offset.0, image };
-                self.mappings_refused += u64::from(!process.space.insert(code));
+                self.mappings_refused += u64::from(!Arc::make_mut(&mut process.space).insert(code));
             }
         }
         self.all.insert(pid, process);
@@ -129,7 +141,7 @@ impl Processes {
         let MappedFile { pid, start, length, offset, identity, .. } = *mapped;
         let image = images.mapped(pid, start, identity, Path::new(OsStr::from_bytes(mapped.path)));
         let code = MappedCode { range: start..start.saturating_add(length), file_offset: offset, image };
-        self.mappings_refused += u64::from(!process.space.insert(code));
+        self.mappings_refused += u64::from(!Arc::make_mut(&mut process.space).insert(code));
         process.unwinding = None;
         process.moved_text.code_changed();
         if process.code == CodeKnown::Vanished {
@@ -153,7 +165,9 @@ impl Processes {
             process.name.clone_from(&name);
             process.is_taken = None;
         }
-        process.threads.insert(tid, name);
+        if self.has_threads {
+            process.threads.insert(tid, name);
+        }
     }
 
     /// A thread or process begins: it has the name of its origin, a process also a copy of the address space.
@@ -164,7 +178,9 @@ impl Processes {
         if task.pid == task.parent {
             if let Some(process) = self.all.get_mut(&task.pid) {
                 let name = process.name.clone();
-                process.threads.entry(task.tid).or_insert(name);
+                if self.has_threads {
+                    process.threads.entry(task.tid).or_insert(name);
+                }
             }
             return;
         }
@@ -172,7 +188,7 @@ impl Processes {
         let child = Process {
             name: parent.name.clone(),
             threads: std::iter::once((task.tid, parent.name.clone())).collect(),
-            space: parent.space.clone(),
+            space: Arc::clone(&parent.space),
             unwinding: None,
             code: parent.code,
             membership: Arc::clone(&parent.membership),
@@ -180,6 +196,7 @@ impl Processes {
             membership_reads: 0,
             is_taken: None,
             moved_text: MovedText::default(),
+            preparation: Duration::ZERO,
         };
         self.all.insert(task.pid, child);
     }
@@ -209,9 +226,11 @@ impl Processes {
         }
     }
 
-    /// Has what young processes belong to read again: they publish attributes some time after their start.
+    /// Has what young processes belong to read again: they publish attributes some time after their start. Each process
+    /// may take CPU time anew.
     pub(crate) fn look_again(&mut self) {
         for process in self.all.values_mut() {
+            process.preparation = Duration::ZERO;
             process.is_membership_read &=
                 process.membership_reads >= MEMBERSHIP_READS || !process.membership.attributes.is_empty();
         }

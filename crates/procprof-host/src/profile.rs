@@ -223,6 +223,8 @@ fn figures(statistics: &Statistics, facts: &Facts) -> impl Iterator<Item = (&'st
         ("stacks-with-guessed-callers", statistics.guessed),
         ("samples-of-vanished-processes", statistics.vanished),
         ("samples-of-unreadable-processes", statistics.refused),
+        ("samples-of-processes-with-too-many-mappings", statistics.oversized),
+        ("samples-beyond-the-cpu-time-for-a-process", statistics.over_budget),
         ("samples-of-processes-outside-the-pid-namespace", statistics.outside),
         ("samples-of-32-bit-code", statistics.code_of_32_bits),
         ("throttled", statistics.throttled),

@@ -8,6 +8,7 @@ use procprof_unwind::{Architecture, Cache};
 use crate::ending::Ending;
 use crate::images::Images;
 use crate::processes::Unwinding;
+use crate::session::WalkOutcome;
 
 /// Most processes whose tables are kept.
 const PROCESSES_MAX: usize = 1024;
@@ -86,6 +87,12 @@ impl Opened {
         }
         let Some((_, unwinding)) = self.processes.get(&code.pid) else { return Ending::NoRegisters };
         let Self { architecture, images, cache, .. } = self;
-        unwinding.walk(*architecture, code.space, images, cache, None, sample, addresses).ending
+        match unwinding.walk(*architecture, code.space, images, cache, None, sample, addresses) {
+            WalkOutcome::Whole(unwound) => unwound.ending,
+            WalkOutcome::Opened => {
+                self.processes.remove(&code.pid);
+                self.walk(code, sample, addresses)
+            }
+        }
     }
 }

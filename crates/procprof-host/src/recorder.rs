@@ -1,6 +1,7 @@
 //! Recording: opening the events, reading their buffers in the order of time, and the profile at the end.
 
 mod cut;
+mod drain;
 mod measured;
 mod used;
 
@@ -17,9 +18,9 @@ use procprof_unwind::Architecture;
 use crate::bpf::{BpfError, KernelWaits};
 use crate::descendants::descendants;
 use crate::error::{Error, Result};
-use crate::kernel::{Event, Ring, Sampling, Subject, Trigger, wait};
+use crate::kernel::{Backlog, Event, Ring, Sampling, Subject, Trigger, wait};
 use crate::measure::{Engine, Measure};
-use crate::own_names::{PerfMaps, generated_code, generated_names};
+use crate::own_names::{PerfMaps, UnnamedCode, generated_code, generated_names};
 use crate::permission::{check_rate, is_about_permission, refusal};
 use crate::profile::{Facts, profile};
 use crate::session::{Filter, Session, Statistics};
@@ -53,6 +54,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(2);
 const THREAD_ROUNDS: usize = 16;
 
 pub use self::cut::{Cut, ProcessShare};
+use self::drain::Drain;
 
 /// What is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +92,9 @@ pub struct Options {
     pub children: bool,
     /// The processes whose samples are kept.
     pub filter: Filter,
+    /// Most CPU time for opening the files of a process and making their unwind tables, between two cuts; unlimited if
+    /// `None`. Later samples of the process have no user code until the next cut.
+    pub process_cpu_max: Option<Duration>,
 }
 
 impl Default for Options {
@@ -105,6 +110,7 @@ impl Default for Options {
             threads: false,
             children: false,
             filter: Filter::default(),
+            process_cpu_max: None,
         }
     }
 }
@@ -113,6 +119,8 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Recorder {
     rings: Vec<(Event, Ring)>,
+    /// Empties the buffers while this thread is busy, of a recording of the whole host.
+    drain: Option<Drain>,
     /// The places in `rings` by CPU, and whether the buffer is one for samples alone.
     ring_places: HashMap<(u32, bool), usize>,
     /// Events that write to the buffers of `rings`, kept open.
@@ -178,6 +186,8 @@ pub struct Recording {
     pub profile: Profile,
     /// What has happened to the samples.
     pub statistics: Statistics,
+    /// Generated code that has no names beyond a limit.
+    pub unnamed: Vec<UnnamedCode>,
     /// The recorded files, for naming addresses.
     pub files: Vec<ProvenFile>,
 }
@@ -219,10 +229,12 @@ impl Recorder {
             Measure::Wall => [all_switches, cpu_time].into_iter().chain(switches).collect(),
         };
         allow_many_files();
-        let mut opening = Opening { cpus, ring_bytes: options.buffer_bytes.next_power_of_two().max(RING_BYTES_MIN) };
+        let ring_bytes = options.buffer_bytes.next_power_of_two().max(RING_BYTES_MIN);
+        let mut opening = Opening { cpus, ring_bytes, backlog: Backlog::default() };
         let started = SystemTime::now();
         let mut recorder = Self {
             rings: Vec::new(),
+            drain: None,
             ring_places: HashMap::default(),
             others: Vec::new(),
             events: HashMap::default(),
@@ -258,6 +270,14 @@ impl Recorder {
         // Before that, programs are loaded and events are opened, which takes long beside other load.
         (recorder.started, recorder.begun, recorder.rate.since) = (SystemTime::now(), now(), Instant::now());
         recorder.enable()?;
+        if recorder.target == Target::Host {
+            let rings = recorder.rings.iter().map(|(_, ring)| ring.mapped()).collect();
+            let start = |source| Error::System { what: "start a thread", source };
+            recorder.drain = Some(Drain::start(rings).map_err(start)?);
+        }
+        if let Some(longest) = options.process_cpu_max {
+            recorder.session.limit_preparation(longest);
+        }
         recorder.read_running(recorder.begun);
         Ok(recorder)
     }
@@ -414,7 +434,11 @@ impl Recorder {
             let is_soon = self.target != Target::Host && self.session.memory.is_in_use();
             let length = if is_soon { left.min(READ_INTERVAL) } else { left };
             let events: Vec<&Event> = self.rings.iter().map(|(event, _)| event).collect();
-            wait(&events, length).map_err(|source| Error::System { what: "wait for samples", source })?;
+            let waited = match &self.drain {
+                Some(drain) => drain.while_waiting(|| wait(&events, length)),
+                None => wait(&events, length),
+            };
+            waited.map_err(|source| Error::System { what: "wait for samples", source })?;
             self.read(now());
             if length == left {
                 break;
@@ -475,7 +499,7 @@ impl Recorder {
             let first = (0..next.len()).filter(due).min_by_key(|place| next[*place].map(|next| next.time));
             let Some((place, header)) = first.and_then(|place| Some((place, next[place]?.header))) else { break };
             let ring = &mut rings[place].1;
-            let record = Record::parse(header, ring.body(header), layout);
+            let record = Record::parse(header, ring.body(), layout);
             if let Some(Record::Sample(sample)) = &record
                 && let Some(purpose) = events.get_mut(&sample.id)
             {
@@ -506,8 +530,7 @@ impl Recorder {
                 }
                 None => session.statistics.malformed += 1,
             }
-            ring.skip(header);
-            ring.release();
+            ring.skip();
             next[place] = ring.next(layout);
         }
     }
@@ -551,9 +574,9 @@ impl Recorder {
         let (facts, files) = (self.facts(duration), self.session.files(&self.session.stacks));
         let stacks = &self.session.stacks;
         let generated: Vec<u32> = generated_code(stacks, &files).into_iter().map(|(pid, _)| pid).collect();
-        let names = generated_names(stacks, &files, &maps(&generated));
+        let (names, unnamed) = generated_names(stacks, &files, &maps(&generated));
         let profile = profile(stacks, &files, &names, |_| true, Some(&statistics), &facts)?;
-        Ok(Recording { profile, statistics, files: self.session.images.into_proven_files() })
+        Ok(Recording { profile, statistics, unnamed, files: self.session.images.into_proven_files() })
     }
 
     /// Records that were lost since the last cut, of which the buffers tell of so many.
@@ -612,13 +635,14 @@ impl Recorder {
 struct Opening {
     cpus: Vec<u32>,
     ring_bytes: usize,
+    backlog: Backlog,
 }
 
 impl Opening {
     /// Maps a buffer, smaller ones where locked memory is short.
     fn map(&mut self, event: &Event) -> Result<Ring> {
         loop {
-            match Ring::map(event, self.ring_bytes) {
+            match Ring::map(event, self.ring_bytes, Backlog::clone(&self.backlog)) {
                 Ok(ring) => return Ok(ring),
                 Err(_) if self.ring_bytes > RING_BYTES_MIN => self.ring_bytes /= 2,
                 Err(source) => return Err(Error::Buffer { bytes: self.ring_bytes, source }),

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::HashSet;
 use procprof_profile::perf_event::{
@@ -33,6 +34,10 @@ const NAME_BYTES: usize = 15;
 const VANISHED: &str = "[process ended before its code was known]";
 /// The row of samples of processes whose maps this user may not read.
 const REFUSED: &str = "[process that this user may not read]";
+/// The row of samples of processes whose maps are too long to be read.
+const OVERSIZED: &str = "[process with more mappings than are read]";
+/// The row of samples of processes whose code takes too much CPU time.
+const OVER_BUDGET: &str = "[code that takes too much CPU time to unwind]";
 /// The row of samples of processes that are none of this pid namespace.
 const OUTSIDE: &str = "[process outside the pid namespace]";
 /// The row of samples of user code of 32 bits.
@@ -48,7 +53,7 @@ const SHORT: &str = "[waits shorter than the minimum]";
 /// The state of a thread on a CPU.
 const RUNNING: &str = "running";
 
-/// Bytes of unwind tables at which a recording that is cut begins them anew.
+/// Bytes of unwind tables and sections at which a recording that is cut forgets those that were not used for longest.
 const TABLE_BYTES_MAX: usize = 32 << 20;
 
 /// Most threads whose stacks are read from `/proc` at a time.
@@ -107,6 +112,11 @@ pub struct Statistics {
     pub vanished: u64,
     /// Samples of processes whose maps this user may not read, so that their code is not known.
     pub refused: u64,
+    /// Samples of processes whose code is not known, since they have more than 262,144 mappings, or more than 16 MiB of
+    /// paths in them.
+    pub oversized: u64,
+    /// Samples of processes whose code has taken as much CPU time as it may until the next cut.
+    pub over_budget: u64,
     /// Samples of processes that are none of this pid namespace, so that they are not told apart.
     pub outside: u64,
     /// Samples of 32-bit code, which is not unwound.
@@ -119,6 +129,9 @@ pub struct Statistics {
     pub mappings_refused: u64,
     /// Bytes of unwind tables and sections in memory at the end.
     pub table_bytes: u64,
+    /// Nanoseconds of CPU time for opening files with code and making their tables, which the number of samples does not
+    /// change.
+    pub preparation: u64,
 }
 
 /// A function of the name of a process and of what it belongs to.
@@ -197,6 +210,8 @@ pub(crate) struct Session {
     /// Whether samples tell if their thread runs or waits.
     has_states: bool,
     has_threads: bool,
+    /// Most CPU time for opening the files of a process and making their tables, between two cuts; unlimited if `None`.
+    preparation_max: Option<Duration>,
     filter: Filter,
     cache: Cache,
     pub(crate) memory: ProcessMemory,
@@ -209,7 +224,7 @@ impl Session {
     pub(crate) fn new(architecture: Architecture, has_threads: bool, filter: Filter) -> Self {
         Self {
             architecture,
-            processes: Processes::default(),
+            processes: Processes::new(has_threads),
             images: Images::new(architecture),
             stacks: Stacks::default(),
             statistics: Statistics::default(),
@@ -219,6 +234,7 @@ impl Session {
             cut_at: 0,
             has_states: false,
             has_threads,
+            preparation_max: None,
             filter,
             cache: Cache::new(),
             memory: ProcessMemory::default(),
@@ -226,6 +242,11 @@ impl Session {
             addresses: Vec::new(),
             frames: Vec::new(),
         }
+    }
+
+    /// Limits the CPU time for opening the files of a process and making their tables, between two cuts.
+    pub(crate) fn limit_preparation(&mut self, longest: Duration) {
+        self.preparation_max = Some(longest);
     }
 
     /// Samples tell whether their thread runs or waits.
@@ -402,6 +423,7 @@ impl Session {
         let mut statistics = std::mem::take(&mut self.statistics);
         statistics.mappings_refused = std::mem::take(&mut self.processes.mappings_refused);
         statistics.table_bytes = self.images.memory() as u64;
+        statistics.preparation = nanos(std::mem::take(&mut self.images.preparation));
         let stacks = std::mem::take(&mut self.stacks);
         let files = self.files(&stacks);
         self.processes.forget_ended();
@@ -411,11 +433,13 @@ impl Session {
             let carried = self.stacks.carry(&stacks, waits.held().collect::<HashSet<_>>());
             waits.rename(|stack| carried[&stack]);
         }
+        stacks.mappings.all().iter().for_each(|mapping| self.images.note_use(mapping.image));
         let mut used = self.processes.images();
         used.extend(self.stacks.mappings.all().iter().map(|mapping| mapping.image));
         self.images.forget(|image| used.contains(&image));
-        if self.images.memory() > TABLE_BYTES_MAX {
-            self.forget_tables();
+        if self.images.memory() > TABLE_BYTES_MAX && self.images.shrink_tables(TABLE_BYTES_MAX / 4 * 3) {
+            self.processes.forget_unwinding();
+            self.cache = Cache::new();
         }
         (stacks, files, statistics)
     }
@@ -555,38 +579,60 @@ impl Session {
         let (Some(process), CodeKnown::Yes) = (process, code) else {
             let (count, note) = match code {
                 CodeKnown::Refused => (&mut statistics.refused, REFUSED),
+                CodeKnown::Oversized => (&mut statistics.oversized, OVERSIZED),
                 CodeKnown::Outside => (&mut statistics.outside, OUTSIDE),
                 CodeKnown::Vanished | CodeKnown::Yes => (&mut statistics.vanished, VANISHED),
             };
             *count += 1;
             return self.frames.push(Frame::Note(note));
         };
+        if self.preparation_max.is_some_and(|longest| process.preparation >= longest) {
+            statistics.over_budget += 1;
+            return self.frames.push(Frame::Note(OVER_BUDGET));
+        }
         if process.moved_text.is_due()
             && process.moved_text.recognize(sample.pid, &mut process.space, &mut self.images, &mut self.memory)
         {
             process.unwinding = None;
         }
-        if process.unwinding.is_none() {
-            let number = self.generation.checked_add(1);
-            if number.is_none() {
-                // All numbers of address spaces are used: begin anew, with nothing that remembers the old ones.
-                self.processes.forget_unwinding();
-                self.cache = Cache::new();
+        let mut has_unwinding = process.unwinding.is_some();
+        let unwound = loop {
+            if !has_unwinding {
+                let number = self.generation.checked_add(1);
+                if number.is_none() {
+                    // All numbers of address spaces are used: begin anew, with nothing that remembers the old ones.
+                    self.processes.forget_unwinding();
+                    self.cache = Cache::new();
+                }
+                self.generation = number.unwrap_or(1);
             }
-            self.generation = number.unwrap_or(1);
-        }
+            let Some(process) = self.processes.get_mut(sample.pid) else { return };
+            let (images, generation) = (&mut self.images, self.generation);
+            let before = images.preparation;
+            let unwinding = process.unwinding.get_or_insert_with(|| Unwinding::new(&process.space, images, generation));
+            let walked = unwinding.walk(
+                self.architecture,
+                &process.space,
+                images,
+                &self.cache,
+                Some(&mut self.memory),
+                sample,
+                &mut self.addresses,
+            );
+            process.preparation += images.preparation.saturating_sub(before);
+            match walked {
+                WalkOutcome::Whole(unwound) => break unwound,
+                WalkOutcome::Opened if self.preparation_max.is_none_or(|longest| process.preparation < longest) => {
+                    (process.unwinding, has_unwinding) = (None, false);
+                }
+                WalkOutcome::Opened => {
+                    process.unwinding = None;
+                    self.statistics.over_budget += 1;
+                    return self.frames.push(Frame::Note(OVER_BUDGET));
+                }
+            }
+        };
         let Some(process) = self.processes.get_mut(sample.pid) else { return };
-        let (images, generation) = (&mut self.images, self.generation);
-        let unwinding = process.unwinding.get_or_insert_with(|| Unwinding::new(&process.space, images, generation));
-        let unwound = unwinding.walk(
-            self.architecture,
-            &process.space,
-            &mut self.images,
-            &self.cache,
-            Some(&mut self.memory),
-            sample,
-            &mut self.addresses,
-        );
         for address in &self.addresses {
             let frame = match process.space.find(*address) {
                 Some(mapped) => self.stacks.code_frame(mapped, *address),
@@ -631,6 +677,10 @@ fn kernel_frames(sample: &Sample<'_>) -> impl Iterator<Item = Frame> {
     leaf.into_iter().chain(calls).map(Frame::Kernel)
 }
 
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The code of the function that switches, `__schedule`; nothing where this user may not know addresses of the kernel.
 /// A line of `/proc/kallsyms` is such as `ffffffff81e2f2a0 T schedule`, in the order of addresses.
 fn scheduler() -> Range<u64> {
@@ -642,11 +692,22 @@ fn scheduler() -> Range<u64> {
     if start == 0 { 0..0 } else { start..end }
 }
 
+/// The outcome of a walk by the tables of an address space.
+#[derive(Debug)]
+pub(crate) enum WalkOutcome {
+    /// A stack.
+    Whole(Unwound),
+    /// It led into images that were opened now: the tables of the address space have to be gathered anew.
+    Opened,
+}
+
 impl Unwinding {
-    pub(crate) fn new(space: &AddressSpace, images: &mut Images, generation: u16) -> Self {
+    /// The tables of the images that are open.
+    pub(crate) fn new(space: &AddressSpace, images: &Images, generation: u16) -> Self {
         let code: Vec<_> = space.code().iter().map(|mapped| images.code(mapped)).collect();
         let go = GoStacks::new(space, &code, images);
-        let mut of_code: Vec<_> = space.code().iter().map(|mapped| mapped.image).collect();
+        let mut of_code: Vec<_> =
+            space.code().iter().map(|mapped| mapped.image).filter(|image| images.is_open(*image)).collect();
         of_code.sort_unstable();
         of_code.dedup();
         Self { space: Space::new(code, generation), images: of_code, go }
@@ -664,11 +725,14 @@ impl Unwinding {
         mut memory: Option<&mut ProcessMemory>,
         sample: &Sample<'_>,
         addresses: &mut Vec<u64>,
-    ) -> Unwound {
+    ) -> WalkOutcome {
         let walked = loop {
             addresses.clear();
             let go = (&self.go, &mut *images, memory.as_deref_mut());
             let walked = walk(architecture, &self.space, cache, go, sample, addresses);
+            if self.lacks_images(code, images, addresses) {
+                return WalkOutcome::Opened;
+            }
             let mut is_compiled = false;
             for image in &self.images {
                 is_compiled |= images.compile_wanted(*image);
@@ -678,7 +742,17 @@ impl Unwinding {
             }
         };
         let thorough = Unwinder { architecture, space: &self.space, cache, code, images };
-        thorough.complete(walked, memory, sample, addresses)
+        let unwound = thorough.complete(walked, memory, sample, addresses);
+        if self.lacks_images(code, images, addresses) { WalkOutcome::Opened } else { WalkOutcome::Whole(unwound) }
+    }
+
+    /// Opens the images of code that a stack leads into; whether one is open whose tables these are without.
+    fn lacks_images(&self, code: &AddressSpace, images: &mut Images, addresses: &[u64]) -> bool {
+        let mut is_any = false;
+        for mapped in addresses.iter().filter_map(|address| code.find(*address)) {
+            is_any |= self.images.binary_search(&mapped.image).is_err() && images.is_opened(mapped.image);
+        }
+        is_any
     }
 }
 

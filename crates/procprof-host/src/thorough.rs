@@ -243,10 +243,9 @@ impl Thorough<'_, '_, '_> {
         let unsupported = NoCaller::Lost(Lost::Unsupported);
         let mapped = self.unwinder.code.find(frame.lookup()).ok_or(unsupported)?;
         let stack = &mut self.stack;
-        let found = self
-            .unwinder
-            .images
-            .with_source(mapped, |source, bias| source.caller(frame, bias, &mut |address| stack.read(address)));
+        let found = self.unwinder.images.with_source(mapped, frame.lookup(), |source, bias| {
+            source.caller(frame, bias, &mut |address| stack.read(address))
+        });
         match found {
             Some(found) => found.map(|caller| caller.registers),
             None => self.by_compact_rule(frame, rule),
@@ -336,7 +335,7 @@ impl Thorough<'_, '_, '_> {
         };
         let lookup = frame.lookup();
         let function = self.unwinder.code.find(lookup).and_then(|mapped| {
-            self.unwinder.images.with_source(mapped, |source, bias| {
+            self.unwinder.images.with_source(mapped, lookup, |source, bias| {
                 source.function(lookup.wrapping_sub(bias)).map(|function| function.start.wrapping_add(bias))
             })
         });

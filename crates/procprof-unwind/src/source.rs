@@ -40,6 +40,15 @@ impl Section<'_> {
     pub fn has_search_table(&self) -> bool {
         Header::parse(*self).and_then(|header| header.table()).is_some_and(|table| !table.is_empty())
     }
+
+    /// The place of that table in this section: entries of eight bytes, sorted by address, each the distance of a
+    /// function's first address and that of its entry's address from the start of this section. `None` if there is none.
+    pub fn search_table_place(&self) -> Option<std::ops::Range<usize>> {
+        let header = Header::parse(*self)?;
+        let table = header.table().filter(|table| !table.is_empty())?;
+        let start = self.bytes.len().checked_sub(header.rest.bytes().len())?;
+        Some(start..start + size_of_val(table))
+    }
 }
 
 /// The contents of an `.eh_frame_hdr` at an address, for an `.eh_frame` that has none: all its entries are read once,

@@ -3,7 +3,7 @@
 //! A signal handler looks rules up; it never compiles. If a region is not compiled yet, it sets a request bit and
 //! continues without; another thread sees the bit and compiles the region, which becomes visible to handlers by one
 //! atomic store. Nothing that was published is changed or freed while the table lives. So the cost of a table depends
-//! on the requests: an idle one takes half a byte per KiB of code.
+//! on the requests: an idle one takes six bytes per MiB of code.
 
 use crate::region::{REGION_SHIFT, Region, RegionBuilder};
 use crate::rule::Packed;
@@ -21,11 +21,19 @@ const MAX_ENTRIES: usize = 1 << 17;
 /// Bytes of code a table may cover; beyond them nothing is known.
 pub const MAX_CODE_BYTES: u64 = 4 << 30;
 
+/// Regions of a group: a word of request bits.
+const GROUP_REGIONS: usize = 64;
+
+/// Neighbouring regions.
+type Group = Box<[OnceLock<Region>; GROUP_REGIONS]>;
+
 /// The rules of one module's code.
 #[derive(Debug)]
 pub struct Table {
     range: Range<u64>,
-    regions: Box<[OnceLock<Region>]>,
+    /// Regions by number, in groups that are made with their first region: a file may state gigabytes of code.
+    groups: Box<[OnceLock<Group>]>,
+    regions: usize,
     wanted: Box<[AtomicU64]>,
     any_wanted: AtomicBool,
 }
@@ -56,8 +64,9 @@ impl Table {
         let regions = (end - start).div_ceil(1 << REGION_SHIFT) as usize;
         Self {
             range: start..end,
-            regions: (0..regions).map(|_| OnceLock::new()).collect(),
-            wanted: (0..regions.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            groups: (0..regions.div_ceil(GROUP_REGIONS)).map(|_| OnceLock::new()).collect(),
+            regions,
+            wanted: (0..regions.div_ceil(GROUP_REGIONS)).map(|_| AtomicU64::new(0)).collect(),
             any_wanted: AtomicBool::new(false),
         }
     }
@@ -70,19 +79,22 @@ impl Table {
     pub fn rule(&self, address: u64) -> Packed {
         let offset = address.wrapping_sub(self.range.start);
         let number = (offset >> REGION_SHIFT) as usize;
-        match self.regions.get(number) {
+        match self.region(number) {
+            Some(region) => region.rule(offset as u16),
+            None if number < self.regions => self.want(number),
             None => Packed::UNKNOWN,
-            Some(region) => match region.get() {
-                Some(region) => region.rule(offset as u16),
-                None => self.want(number),
-            },
         }
+    }
+
+    #[inline]
+    fn region(&self, number: usize) -> Option<&Region> {
+        self.groups.get(number / GROUP_REGIONS)?.get()?.get(number % GROUP_REGIONS)?.get()
     }
 
     #[cold]
     fn want(&self, number: usize) -> Packed {
-        if let Some(wanted) = self.wanted.get(number / 64) {
-            wanted.fetch_or(1 << (number % 64), Ordering::Relaxed);
+        if let Some(wanted) = self.wanted.get(number / GROUP_REGIONS) {
+            wanted.fetch_or(1 << (number % GROUP_REGIONS), Ordering::Relaxed);
             self.any_wanted.store(true, Ordering::Release);
         }
         Packed::PENDING
@@ -105,7 +117,7 @@ impl Table {
                     return compiler.compiled;
                 }
                 let bit = bits.trailing_zeros();
-                self.compile_region(word * 64 + bit as usize, &mut compiler);
+                self.compile_region(word * GROUP_REGIONS + bit as usize, &mut compiler);
                 wanted.fetch_and(!(1 << bit), Ordering::Relaxed);
                 bits &= bits - 1;
             }
@@ -113,19 +125,37 @@ impl Table {
         compiler.compiled
     }
 
+    /// The addresses of the regions that look-ups have requested, which are requested no longer.
+    pub fn take_wanted(&self) -> Vec<Range<u64>> {
+        self.any_wanted.store(false, Ordering::Release);
+        let mut ranges = Vec::new();
+        for (word, wanted) in self.wanted.iter().enumerate() {
+            let mut bits = wanted.swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                let number = word * GROUP_REGIONS + bits.trailing_zeros() as usize;
+                let start = self.range.start + ((number as u64) << REGION_SHIFT);
+                ranges.push(start..start.saturating_add(1 << REGION_SHIFT));
+                bits &= bits - 1;
+            }
+        }
+        ranges
+    }
+
     /// Compiles all regions that touch a range of addresses.
     pub fn compile(&self, source: &Source<'_>, range: Range<u64>) -> Compiled {
         let first = range.start.saturating_sub(self.range.start) >> REGION_SHIFT;
         let last = range.end.saturating_sub(self.range.start).div_ceil(1 << REGION_SHIFT);
         let mut compiler = Compiler::new(source);
-        for number in first as usize..self.regions.len().min(last as usize) {
+        for number in first as usize..self.regions.min(last as usize) {
             self.compile_region(number, &mut compiler);
         }
         compiler.compiled
     }
 
     fn compile_region(&self, number: usize, compiler: &mut Compiler<'_, '_>) {
-        let Some(place) = self.regions.get(number) else { return };
+        let Some(group) = self.groups.get(number / GROUP_REGIONS).filter(|_| number < self.regions) else { return };
+        let group = group.get_or_init(|| Box::new([const { OnceLock::new() }; GROUP_REGIONS]));
+        let Some(place) = group.get(number % GROUP_REGIONS) else { return };
         let start = self.range.start + ((number as u64) << REGION_SHIFT);
         place.get_or_init(|| compiler.region(start));
     }
@@ -137,8 +167,11 @@ impl Table {
 
     /// Bytes of memory it takes now.
     pub fn memory(&self) -> usize {
-        let regions: usize = self.regions.iter().filter_map(OnceLock::get).map(Region::size).sum();
-        size_of::<Self>() + size_of_val(&*self.regions) + size_of_val(&*self.wanted) + regions
+        let of_group = |group: &Group| {
+            size_of_val(&**group) + group.iter().filter_map(OnceLock::get).map(Region::size).sum::<usize>()
+        };
+        let groups: usize = self.groups.iter().filter_map(OnceLock::get).map(of_group).sum();
+        size_of::<Self>() + size_of_val(&*self.groups) + size_of_val(&*self.wanted) + groups
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
-use procprof_host::{Engine, Filter, Measure, Options, Recorder, Recording, Statistics, Target};
+use procprof_host::{Engine, Filter, Measure, Options, Recorder, Recording, Statistics, Target, UnnamedCode};
 use procprof_process::{Pid, Process};
 use procprof_profile::{Profile, ProfileType};
 use procprof_report::Report;
@@ -251,6 +251,9 @@ pub(crate) fn run(arguments: &RecordArgs) -> Result<()> {
     for line in summary(&recording.statistics, elapsed, options.measure, frequency) {
         eprintln!("procprof: {line}");
     }
+    for UnnamedCode { pid, why } in &recording.unnamed {
+        eprintln!("procprof: generated code of process {pid} has no names: {why}");
+    }
     let Recording { profile, files, statistics, .. } = recording;
     let period = 1_000_000_000 / u64::from(frequency);
     let is_empty = profile.sample_count() == 0;
@@ -462,6 +465,7 @@ fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32
             (statistics.read_limited, "go on in memory that was not read, at the limit of reads (docs/record.md)"),
             (statistics.vanished, "are of processes that ended before their code was known"),
             (statistics.refused, "are of processes whose maps this user may not read; it takes CAP_SYS_PTRACE"),
+            (statistics.oversized, "are of processes with more mappings than are read (docs/node.md)"),
             (statistics.outside, "are of processes outside this pid namespace; it takes the host's (--pid=host)"),
         ];
         lines.push(format!("{:.1} % of {user_stacks} stacks reach the thread's first frame", share(to_root)));

@@ -81,22 +81,25 @@ fn has_frame(function: &GoFunction<'_>) -> bool {
     function.frame_sizes.iter().any(|(_, size)| *size >= 8)
 }
 
-/// The entries of all functions, whose code is `code`, from the start of the text on.
-pub(super) fn as_eh_frame(table: &GoTable<'_>, code: &[u8]) -> Vec<u8> {
-    let text = table.text();
+/// Reads the code of a function: its beginning, or as a whole.
+type ReadCode<'r> = dyn FnMut(&Range<u64>, bool) -> Option<Vec<u8>> + 'r;
+
+/// The entries of all functions, whose code is read by `code`; `None` if they have more than `bytes_max` bytes.
+pub(super) fn as_eh_frame(table: &GoTable<'_>, bytes_max: usize, code: &mut ReadCode<'_>) -> Option<Vec<u8>> {
     let mut entries = Entries::new();
     for function in table.functions() {
-        let offset = |address: u64| usize::try_from(address.wrapping_sub(text.start)).ok();
-        let bytes = offset(function.range.start).zip(offset(function.range.end));
-        let bytes = bytes.and_then(|(start, end)| code.get(start..end)).unwrap_or_default();
         if function.name == SIGNAL_RETURN {
             // It is returned to, so that its frame is looked up by the byte before it.
             entries.signal(function.range.start.saturating_sub(1)..function.range.end);
         } else {
-            entries.function(&function.range, &rows(&function, bytes));
+            let code = code(&function.range, role(&function).is_some()).unwrap_or_default();
+            entries.function(&function.range, &rows(&function, &code));
+        }
+        if entries.bytes.len() > bytes_max {
+            return None;
         }
     }
-    entries.bytes
+    Some(entries.bytes)
 }
 
 /// Where the caller's frame is.

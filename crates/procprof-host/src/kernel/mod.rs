@@ -3,12 +3,14 @@
 mod bpf;
 mod event;
 mod memory;
+mod reserved;
 mod ring;
 
 pub(crate) use bpf::{Attached, EventMap, Rejected, SharedValue, attach};
 pub(crate) use event::{Event, Sampling, Subject, Trigger};
 pub(crate) use memory::read_memory;
-pub(crate) use ring::Ring;
+pub(crate) use reserved::ReservedMemory;
+pub(crate) use ring::{Backlog, MappedRing, Ring, locked};
 
 use std::io;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use crate::images::Files;
 use crate::kernel::{Event, Trigger};
 use crate::measure::Measure;
 use crate::membership::Membership;
-use crate::own_names::{OwnNames, PerfMaps, generated_code, own_names};
+use crate::own_names::{OwnNames, PerfMaps, UnnamedCode, generated_code, own_names};
 use crate::permission::check_rate;
 use crate::profile::{Facts, profile};
 use crate::session::Statistics;
@@ -24,6 +24,7 @@ pub struct Cut {
     stacks: Stacks,
     files: Files,
     names: OwnNames,
+    unnamed: Vec<UnnamedCode>,
     facts: Facts,
     /// What has happened to the samples.
     pub statistics: Statistics,
@@ -75,7 +76,7 @@ impl Recorder {
         let (stacks, files, mut statistics) = self.session.cut(end);
         statistics.lost = self.lost(statistics.lost);
         let started = facts.started;
-        Cut { stacks, files, names: OwnNames::default(), facts, statistics, started, duration }
+        Cut { stacks, files, names: OwnNames::default(), unnamed: Vec::new(), facts, statistics, started, duration }
     }
 
     /// Cuts a recording of the whole host, and samples it at another rate from then on; for some microseconds nothing is
@@ -106,6 +107,12 @@ impl Recorder {
             |event: &&Event| self.events.get(&event.id()).is_some_and(|purpose| purpose.trigger == Trigger::CpuTime);
         let changed = self.all_events().filter(is_clock).try_for_each(change);
         changed.map_err(|source| Error::System { what: "change the rate of samples", source })
+    }
+
+    /// CPU time since the last cut for opening files with code and making their tables, which the rate of samples does
+    /// not change.
+    pub fn preparation(&self) -> Duration {
+        self.session.images.preparation
     }
 
     /// Gives the memory of unwind tables back; they are made again as stacks need them.
@@ -177,7 +184,12 @@ impl Cut {
     /// perf maps, their own and those given. The profiles made later have these names. The kernel's symbols are those of
     /// `/proc/kallsyms`, or of a copy of it where this process may no longer read it.
     pub fn name_own(&mut self, kallsyms: Option<&Path>, maps: &PerfMaps) {
-        self.names = own_names(&self.stacks, &self.files, kallsyms, maps);
+        (self.names, self.unnamed) = own_names(&self.stacks, &self.files, kallsyms, maps);
+    }
+
+    /// Generated code that [`Cut::name_own`] has left without names beyond a limit.
+    pub fn unnamed(&self) -> &[UnnamedCode] {
+        &self.unnamed
     }
 
     /// The build ids, in hexadecimal, of files with samples.
