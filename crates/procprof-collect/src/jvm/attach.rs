@@ -20,6 +20,7 @@ use rustix::fs::FileType;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Gid, PidfdFlags, Signal, Uid};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::folder::TemporaryFolder;
 use super::{JvmError, answer, counters};
@@ -306,8 +307,7 @@ fn raw_pid(pid: Pid) -> Result<rustix::process::Pid, JvmError> {
     i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw).ok_or(JvmError::Gone { pid })
 }
 
-/// Connects as a user and group: older JVMs answer only their own user. Credentials are those of a thread, so that a new
-/// thread connects.
+/// Connects as a user and group: older JVMs answer only their own user.
 fn connect_as(uid: u32, gid: u32, socket: &OwnedFd, timeout: Duration) -> std::io::Result<UnixStream> {
     // By this name a socket is reached whose folder has none for us.
     let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", socket.as_raw_fd()))?;
@@ -319,9 +319,35 @@ fn connect_as(uid: u32, gid: u32, socket: &OwnedFd, timeout: Duration) -> std::i
         rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None)?;
         connect(&address, timeout)
     };
+    in_thread(connect)
+}
+
+/// Calls a function as a user and group, without any capability: what it writes in the tree of a process, that process
+/// may write, whatever is mounted there.
+pub(super) fn as_user<T: Send>(
+    uid: u32,
+    gid: u32,
+    function: impl FnOnce() -> std::io::Result<T> + Send,
+) -> std::io::Result<T> {
+    if rustix::process::geteuid().as_raw() == uid {
+        return function();
+    }
+    in_thread(move || {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+        let none = CapabilitySet::empty();
+        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+        function()
+    })
+}
+
+/// Calls a function in a thread of its own: credentials are those of a thread.
+fn in_thread<T: Send>(function: impl FnOnce() -> std::io::Result<T> + Send) -> std::io::Result<T> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("jvm-connect".to_owned()).spawn_scoped(scope, connect)?;
-        thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that connects failed")))
+        let thread = std::thread::Builder::new().name("jvm-user".to_owned()).spawn_scoped(scope, function)?;
+        thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread of another user failed")))
     })
 }
 

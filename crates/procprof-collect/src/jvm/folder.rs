@@ -1,16 +1,19 @@
-//! Folders of the target's own file tree, as it sees it: its `/tmp`, and a private one of ours below.
+//! Folders of the target's own file tree, as it sees it: its `/tmp`, and a private one of ours below. What is written
+//! there is written as the target's user, without capabilities, so that a file system that others have mounted there
+//! gets nothing that the target could not write itself.
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use procprof_process::Pid;
-use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Uid};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
 use super::JvmError;
+use super::attach::as_user;
 use crate::Admit;
 
 /// Prefix of the names of procprof's folders.
@@ -85,7 +88,7 @@ impl TemporaryFolder {
         let made = match self.make(&name, uid, gid) {
             // Left by a process that was ended while it attached.
             Err(Errno::EXIST) => {
-                rustix::fs::unlinkat(&self.folder, name.as_str(), AtFlags::empty()).map_err(failed)?;
+                remove_as((uid, gid), &self.folder, &name, AtFlags::empty()).map_err(failed)?;
                 self.make(&name, uid, gid)
             }
             made => made,
@@ -97,9 +100,9 @@ impl TemporaryFolder {
     /// mark is dropped.
     pub(super) fn make(&self, name: &str, uid: u32, gid: u32) -> rustix::io::Result<(File, Mark<'_>)> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?;
-        let mark = Mark { folder: &self.folder, name: name.to_owned() };
-        give(&file, uid, gid)?;
+        let make = || Ok(rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?);
+        let file = as_user(uid, gid, make).map_err(errno_of)?;
+        let mark = Mark { folder: &self.folder, name: name.to_owned(), owner: (uid, gid) };
         Ok((File::from(file), mark))
     }
 
@@ -132,7 +135,8 @@ impl TemporaryFolder {
         for _ in 0..ATTEMPTS {
             let name = folder_name(self.pid);
             let failed = |errno: Errno| JvmError::io(self.pid, format!("make the folder /tmp/{name}"), errno);
-            rustix::fs::mkdirat(&self.folder, name.as_str(), Mode::RWXU).map_err(failed)?;
+            let make = || Ok(rustix::fs::mkdirat(&self.folder, name.as_str(), Mode::RWXU)?);
+            as_user(uid, gid, make).map_err(errno_of).map_err(failed)?;
             let folder = match self.open_own(&name) {
                 Ok(folder) => folder,
                 Err(Errno::NOENT) => continue,
@@ -142,8 +146,7 @@ impl TemporaryFolder {
             if is_being_removed(&folder).map_err(failed)? {
                 continue;
             }
-            give(&folder, uid, gid).map_err(failed)?;
-            return self.kept(folder, name);
+            return self.kept(folder, name, (uid, gid));
         }
         Err(JvmError::io(
             self.pid,
@@ -175,10 +178,10 @@ impl TemporaryFolder {
     /// A folder of that name, if it belongs to a user to whom procprof's folders belong, and is not locked.
     fn taken(&self, name: String, uid: u32) -> Option<PrivateFolder> {
         let folder = self.open_own(&name).ok()?;
-        let owner = rustix::fs::fstat(&folder).ok()?.st_uid;
-        let is_ours = owner == uid || owner == rustix::process::geteuid().as_raw();
+        let found = rustix::fs::fstat(&folder).ok()?;
+        let is_ours = found.st_uid == uid || found.st_uid == rustix::process::geteuid().as_raw();
         let is_free = is_ours && rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_free { self.kept(folder, name).ok() } else { None }
+        if is_free { self.kept(folder, name, (found.st_uid, found.st_gid)).ok() } else { None }
     }
 
     fn open_own(&self, name: &str) -> rustix::io::Result<OwnedFd> {
@@ -186,9 +189,9 @@ impl TemporaryFolder {
         rustix::fs::openat(&self.folder, name, flags, Mode::empty())
     }
 
-    fn kept(&self, folder: OwnedFd, name: String) -> Result<PrivateFolder, JvmError> {
+    fn kept(&self, folder: OwnedFd, name: String, owner: (u32, u32)) -> Result<PrivateFolder, JvmError> {
         let parent = self.folder.try_clone().map_err(|error| JvmError::io(self.pid, "keep /tmp", error))?;
-        Ok(PrivateFolder { pid: self.pid, parent, folder, path: format!("/tmp/{name}"), name })
+        Ok(PrivateFolder { pid: self.pid, parent, folder, path: format!("/tmp/{name}"), name, owner })
     }
 }
 
@@ -222,24 +225,32 @@ fn is_being_removed(folder: &OwnedFd) -> rustix::io::Result<bool> {
     }
 }
 
-/// Makes the process's user the owner, if it is not ours.
-fn give(file: impl AsFd, uid: u32, gid: u32) -> rustix::io::Result<()> {
-    if rustix::process::geteuid().as_raw() == uid {
-        return Ok(());
-    }
-    rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+/// Removes a file or an empty folder as a user and group.
+fn remove_as(
+    (uid, gid): (u32, u32),
+    folder: &OwnedFd,
+    name: impl rustix::path::Arg + Send,
+    flags: AtFlags,
+) -> rustix::io::Result<()> {
+    as_user(uid, gid, || Ok(rustix::fs::unlinkat(folder, name, flags)?)).map_err(errno_of)
+}
+
+/// The error of the kernel; those of starting a thread have one, too.
+fn errno_of(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)
 }
 
 /// A file whose existence is the message.
 pub(super) struct Mark<'f> {
     folder: &'f OwnedFd,
     name: String,
+    owner: (u32, u32),
 }
 
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
         // The process removes it, too.
-        let _ = rustix::fs::unlinkat(self.folder, self.name.as_str(), AtFlags::empty());
+        let _ = remove_as(self.owner, self.folder, self.name.as_str(), AtFlags::empty());
     }
 }
 
@@ -252,6 +263,8 @@ pub(super) struct PrivateFolder {
     /// As the process names it.
     pub(super) path: String,
     pub(super) name: String,
+    /// Its user and group.
+    owner: (u32, u32),
 }
 
 impl PrivateFolder {
@@ -299,10 +312,11 @@ impl PrivateFolder {
     pub(super) fn put(&self, name: &str, bytes: &[u8], uid: u32, gid: u32) -> Result<(), JvmError> {
         let failed = |source: std::io::Error| JvmError::io(self.pid, format!("write {}/{name}", self.path), source);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|errno| failed(errno.into()))?;
-        give(&file, uid, gid).map_err(|errno| failed(errno.into()))?;
-        std::io::Write::write_all(&mut File::from(file), bytes).map_err(failed)
+        let write = || {
+            let file = rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?;
+            std::io::Write::write_all(&mut File::from(file), bytes)
+        };
+        as_user(uid, gid, write).map_err(failed)
     }
 
     /// Whether its file system is mounted so that no program or library can be loaded from it.
@@ -314,7 +328,7 @@ impl PrivateFolder {
 
     /// Removes a file that may be there.
     pub(super) fn remove(&self, name: &str) {
-        let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
+        let _ = remove_as(self.owner, &self.folder, name, AtFlags::empty());
     }
 }
 
@@ -325,10 +339,14 @@ impl Drop for PrivateFolder {
             let names = entries.flatten().map(|entry| entry.file_name().to_owned());
             names.filter(|name| !matches!(name.to_bytes(), b"." | b"..")).take(FILES_MAX).collect::<Vec<_>>()
         });
-        for name in names.unwrap_or_default() {
-            let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
-        }
-        let _ = rustix::fs::unlinkat(&self.parent, self.name.as_str(), AtFlags::REMOVEDIR);
+        let (uid, gid) = self.owner;
+        // Without a thread for it, the folder stays, and is removed by the next one who finds it.
+        let _ = as_user(uid, gid, || {
+            for name in names.unwrap_or_default() {
+                let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
+            }
+            Ok(rustix::fs::unlinkat(&self.parent, self.name.as_str(), AtFlags::REMOVEDIR)?)
+        });
     }
 }
 

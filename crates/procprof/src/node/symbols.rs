@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use procprof_symbolize::ProvenFile;
 use reqwest::{Method, header};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CapabilitySets, set_capabilities};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::io::ReaderStream;
 
@@ -142,12 +143,20 @@ async fn make(shared: &Shared, path: PathBuf, mut file: File) -> Result<Option<M
 /// # Errors
 /// The file is none with code, or too large for the limits.
 pub(crate) fn index_child(path: &Path, memory_bytes: u64) -> Result<ExitCode> {
-    let limit = Some(memory_bytes);
-    setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).context("limit the memory")?;
+    // Nothing that the file contains needs privileges to be read.
+    let none = rustix::thread::CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .context("give up privileges")?;
     // At the ordinary priority it does the same work.
     let _ = rustix::process::nice(10);
     let input = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().context("read the file")?;
     let mut file = File::from(input);
+    // Files are mapped: these addresses take memory only as far as they are read, and give it back.
+    let mapped = file.metadata().context("read the file")?.len().saturating_mul(2);
+    for (resource, bytes) in [(Resource::Data, memory_bytes), (Resource::As, memory_bytes.saturating_add(mapped))] {
+        let limit = Some(bytes);
+        setrlimit(resource, Rlimit { current: limit, maximum: limit }).context("limit the memory")?;
+    }
     let mut head = [0; 4];
     file.read_exact(&mut head).context("read the file")?;
     if &head != b"\x7fELF" {
