@@ -114,11 +114,11 @@ pub(super) async fn run(shared: &Arc<Shared>) {
         for jvm in chosen {
             let key = (jvm.identity.pid, jvm.identity.start_ticks);
             if running.len() < JVMS_MAX && !running.contains_key(&key) {
-                shared.begin_cut();
+                shared.begin_jvm();
                 let shared = Arc::clone(shared);
                 let task = async move {
                     record_again(&shared, &jvm).await;
-                    shared.end_cut();
+                    shared.end_jvm();
                 };
                 running.insert(key, tokio::spawn(task));
             }

@@ -40,9 +40,11 @@ use self::spool::Spool;
 pub(crate) use self::symbols::index_child;
 
 /// Time at the end in which the last profiles are made.
-const LAST_CUT: Duration = Duration::from_secs(30);
-/// Time at the end in which what is in the spool is still sent.
-const LAST_PUSH: Duration = Duration::from_secs(5);
+const LAST_CUT: Duration = Duration::from_secs(3);
+/// Time at the end in which JVMs give their recordings, where rules have them recorded.
+const LAST_RECORDINGS: Duration = Duration::from_secs(30);
+/// Time at the end in which what is in the spool is still sent. With that of the last profiles, it is below 5 s.
+const LAST_PUSH: Duration = Duration::from_millis(1500);
 
 /// Options of `node`.
 #[derive(Debug, Args)]
@@ -120,7 +122,10 @@ pub(crate) fn run(arguments: NodeArgs) -> Result<()> {
     tracing::info!("host {} ({}): {} samples for each second of CPU time", host.name, host.id, host.hz);
     let shared = Arc::new(Shared::new(settings, kallsyms.ok(), spool, host));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    runtime.block_on(serve(&shared, &link, recorder, off_cpu))
+    let ended = runtime.block_on(serve(&shared, &link, recorder, off_cpu));
+    // Threads that still work, whatever for, end with the process.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Records and sends until a signal comes or the recording fails.
@@ -164,12 +169,20 @@ async fn serve(shared: &Arc<Shared>, link: &Link, recorder: Recorder, off_cpu: O
     let last = async {
         while recordings.join_next().await.is_some() {}
         // The profiles of the last cut are made by a thread of their own.
-        while shared.is_profiling() {
+        while shared.unfinished_cuts() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     if tokio::time::timeout(LAST_CUT, last).await.is_err() {
         tracing::error!("the profiles of the last cut are lost: they take more than {} s", LAST_CUT.as_secs());
+    }
+    let jvms = async {
+        while shared.is_recording_jvms() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(LAST_RECORDINGS, jvms).await.is_err() {
+        tracing::error!("the last recordings of JVMs are lost: they take more than {} s", LAST_RECORDINGS.as_secs());
     }
     let all_sent = async {
         while shared.spool().waiting().0 > 0 {

@@ -13,7 +13,7 @@ use procprof_symbolize::ProvenFile;
 use tokio::sync::oneshot;
 
 use super::discovery::{Discovery, decide};
-use super::governor::Governor;
+use super::governor::{CostMilli, Governor};
 use super::rules::Treatment;
 use super::settings::Settings;
 use super::shared::{Shared, cpu_nanos, nanos_since_1970};
@@ -25,8 +25,13 @@ const LOOK: Duration = Duration::from_secs(1);
 const FIRST_CUT: Duration = Duration::from_secs(10);
 /// Bytes of a buffer: half of what may be locked by default is left for captures on hosts with two CPUs.
 const BUFFER_BYTES: usize = 2 << 20;
+/// Most CPU time for opening the files of a process and making their unwind tables, each interval.
+const PROCESS_CPU_MAX: Duration = Duration::from_millis(200);
 /// Cuts that wait to be made into profiles.
 const CUTS_MAX: usize = 2;
+
+/// Most intervals of a cut that waits for those before it.
+const INTERVALS_MAX: u32 = 60;
 
 /// A request to the recording.
 #[derive(Debug)]
@@ -42,7 +47,9 @@ pub(super) enum Ask {
 /// # Errors
 /// It is not permitted, or not possible on this machine.
 pub(super) fn attach(hz: u32) -> Result<Recorder> {
-    let options = Options { engine: Engine::Perf, hz, buffer_bytes: BUFFER_BYTES, ..Options::default() };
+    let process_cpu_max = Some(PROCESS_CPU_MAX);
+    let options =
+        Options { engine: Engine::Perf, hz, buffer_bytes: BUFFER_BYTES, process_cpu_max, ..Options::default() };
     Ok(Recorder::attach(Target::Host, &options)?)
 }
 
@@ -63,6 +70,7 @@ pub(super) fn attach_off_cpu(settings: &Settings) -> Result<Recorder> {
         hz: settings.hz,
         waits_hz: Some(settings.hz.max(20)),
         buffer_bytes: BUFFER_BYTES,
+        process_cpu_max: Some(PROCESS_CPU_MAX),
         filter: Filter { condition: Some(Condition::new(is_wanted)), ..Filter::default() },
         ..Options::default()
     };
@@ -98,6 +106,10 @@ pub(super) fn run(shared: &Arc<Shared>, mut recorder: Recorder, asks: &Receiver<
         if Instant::now() < due && wanted.is_none() {
             continue;
         }
+        if wanted.is_none() && is_to_wait(shared, cost.at) {
+            due = Instant::now() + LOOK;
+            continue;
+        }
         let now = governor.hz;
         if wanted.is_none() {
             governor.note_memory(!fits_in_memory(shared, &mut recorder));
@@ -106,9 +118,9 @@ pub(super) fn run(shared: &Arc<Shared>, mut recorder: Recorder, asks: &Receiver<
             Some(hz) => governor.want(hz),
             None if is_first => now,
             None => {
-                let milli = cost.since(shared);
-                shared.counters.cost_micro.store((milli * 1000.0) as u64, Ordering::Relaxed);
-                governor.next(milli)
+                let cost = cost.since(shared, recorder.preparation());
+                shared.counters.cost_micro.store((cost.total() * 1000.0) as u64, Ordering::Relaxed);
+                governor.next(cost)
             }
         };
         let cut = if next == now {
@@ -133,17 +145,29 @@ pub(super) fn run(shared: &Arc<Shared>, mut recorder: Recorder, asks: &Receiver<
 pub(super) fn run_off_cpu(shared: &Arc<Shared>, mut recorder: Recorder) -> Result<()> {
     let cuts = start_profiling(shared)?;
     let interval = Duration::from_secs(shared.settings.cut_seconds);
-    let mut due = Instant::now() + interval;
+    let (mut begun, mut due) = (Instant::now(), Instant::now() + interval);
     while !shared.is_stopping() {
         recorder.poll(LOOK.min(due.saturating_duration_since(Instant::now())))?;
-        if Instant::now() >= due {
-            give(shared, &cuts, recorder.cut());
-            fits_in_memory(shared, &mut recorder);
-            due = Instant::now() + interval;
+        if Instant::now() < due {
+            continue;
         }
+        if is_to_wait(shared, begun) {
+            due = Instant::now() + LOOK;
+            continue;
+        }
+        give(shared, &cuts, recorder.cut());
+        fits_in_memory(shared, &mut recorder);
+        (begun, due) = (Instant::now(), Instant::now() + interval);
     }
     give(shared, &cuts, recorder.cut());
     Ok(())
+}
+
+/// Whether a cut that is due has to wait, since the profiles of those before it are not made yet: what is recorded
+/// meanwhile is part of it. At last it is taken, and lost if there is still no place for it.
+fn is_to_wait(shared: &Shared, begun: Instant) -> bool {
+    let longest = Duration::from_secs(shared.settings.cut_seconds).saturating_mul(INTERVALS_MAX);
+    shared.unfinished_cuts() >= CUTS_MAX as u64 && begun.elapsed() < longest && shared.fits_in_memory()
 }
 
 /// Whether the agent uses no more memory than it may; gives back what can be made again if it does.
@@ -185,6 +209,7 @@ struct Cost {
     at: Instant,
     cpu: u64,
     captures: u64,
+    fixed: u64,
     samples: u64,
 }
 
@@ -194,15 +219,18 @@ impl Cost {
             at: Instant::now(),
             cpu: cpu_nanos(),
             captures: shared.counters.capture_nanos.load(Ordering::Relaxed),
+            fixed: shared.counters.fixed_nanos.load(Ordering::Relaxed),
             samples: shared.counters.samples.load(Ordering::Relaxed),
         }
     }
 
-    /// Thousandths of a CPU since then, without captures that users ask for.
-    fn since(&self, shared: &Shared) -> f64 {
+    /// The cost since then, without captures that users ask for. `preparation` is what the recording took of it for
+    /// opening files and making their tables.
+    fn since(&self, shared: &Shared, preparation: Duration) -> CostMilli {
         let now = Self::now(shared);
         let used = (now.cpu - self.cpu).saturating_sub(now.captures - self.captures);
-        Governor::cost_milli(Duration::from_nanos(used), now.samples - self.samples, self.at.elapsed())
+        let fixed = Duration::from_nanos(now.fixed - self.fixed) + preparation;
+        CostMilli::new(Duration::from_nanos(used), fixed, now.samples - self.samples, self.at.elapsed())
     }
 }
 
@@ -230,7 +258,7 @@ fn start_profiling(shared: &Arc<Shared>) -> Result<SyncSender<Cut>> {
 }
 
 fn update_services(shared: &Shared, discovery: &mut Discovery) {
-    let services = discovery.scan(&shared.settings);
+    let services = shared.counters.fixed(|| discovery.scan(&shared.settings));
     shared.dumps.set_watched(std::mem::take(&mut discovery.watched));
     shared.jvms.set_chosen(std::mem::take(&mut discovery.jvms));
     let is_profiled = |treatment: Treatment| matches!(treatment, Treatment::Profile | Treatment::Always);
@@ -241,7 +269,7 @@ fn update_services(shared: &Shared, discovery: &mut Discovery) {
 /// Makes a profile of each service that is above the least CPU time, and one of the rest: every sample of a process
 /// that is not excluded is in one of them.
 fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
-    shared.name_own(&mut cut);
+    shared.counters.fixed(|| shared.name_own(&mut cut));
     let is_cpu = cut.measure() == Measure::Cpu;
     // Their CPU time is in the recordings that they make themselves.
     let jvms = if is_cpu { shared.jvms.recorded_since(cut.started) } else { Vec::new() };

@@ -1,12 +1,12 @@
 //! What the parts of the agent share: settings, the spool, and the facts for heartbeats.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use procprof_host::Cut;
+use procprof_host::{Cut, Measure, UnnamedCode};
 use procprof_server::protocol::{HostFacts, PushedProfile, SERVICES_MAX, ServiceFacts};
 use tokio::sync::Notify;
 
@@ -28,12 +28,15 @@ pub(super) struct Shared {
     /// Told when something is in the spool.
     pub(super) filled: Notify,
     pub(super) stop: AtomicBool,
-    /// Cuts of which the profiles are not made yet.
+    /// Cuts of which the profiles are not made yet, and recordings of JVMs that have not ended.
     unfinished: AtomicU64,
+    unfinished_jvms: AtomicU64,
     pub(super) counters: Counters,
     pub(super) dumps: Dumps,
     pub(super) jvms: Jvms,
     jvm_names: JvmNames,
+    /// By service: what is not read or named of its processes, beyond a limit. Of the last cut.
+    unnamed: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 /// What changes while it runs.
@@ -64,10 +67,22 @@ pub(super) struct Counters {
     pub(super) cost_micro: AtomicU64,
     /// Nanoseconds of CPU time of captures, which are not part of that.
     pub(super) capture_nanos: AtomicU64,
+    /// Nanoseconds of CPU time for looking at processes and naming code, which the rate of samples does not change.
+    pub(super) fixed_nanos: AtomicU64,
     /// The host's clock less the server's, in milliseconds, as a signed number.
     pub(super) skew_milli: AtomicU64,
     /// Times that it used more memory than it may.
     pub(super) memory_short: AtomicU64,
+}
+
+impl Counters {
+    /// Does work whose cost does not depend on the rate of samples, and counts its CPU time.
+    pub(super) fn fixed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let begun = thread_nanos();
+        let result = work();
+        self.fixed_nanos.fetch_add(thread_nanos().saturating_sub(begun), Ordering::Relaxed);
+        result
+    }
 }
 
 impl Shared {
@@ -80,10 +95,12 @@ impl Shared {
             filled: Notify::new(),
             stop: AtomicBool::new(false),
             unfinished: AtomicU64::new(0),
+            unfinished_jvms: AtomicU64::new(0),
             counters: Counters::default(),
             dumps: Dumps::default(),
             jvms: Jvms::default(),
             jvm_names: JvmNames::default(),
+            unnamed: Mutex::default(),
         }
     }
 
@@ -101,8 +118,29 @@ impl Shared {
             }
         }
         let asked = generated.into_iter().filter_map(|pid| services.remove_entry(&pid));
+        // A stop waits for no JVM.
+        let asked = asked.filter(|_| !self.is_stopping());
         let maps = self.jvm_names.ask(asked, cut.started + cut.duration);
         cut.name_own(self.kallsyms.as_deref(), &maps);
+        self.note_unnamed(cut);
+    }
+
+    /// Notes for each service why generated code of its processes has no names.
+    fn note_unnamed(&self, cut: &Cut) {
+        let mut unnamed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut reasons: HashMap<u32, Vec<String>> = HashMap::new();
+        for UnnamedCode { pid, why } in cut.unnamed() {
+            reasons.entry(*pid).or_default().push(format!("generated code of process {pid} has no names: {why}"));
+        }
+        for process in cut.processes() {
+            let lines = reasons.remove(&process.pid).unwrap_or_default();
+            if !lines.is_empty() {
+                unnamed.entry(process.membership.service(process.name)).or_default().extend(lines);
+            }
+        }
+        if cut.measure() == Measure::Cpu {
+            *self.unnamed.lock().unwrap_or_else(PoisonError::into_inner) = unnamed;
+        }
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {
@@ -148,10 +186,12 @@ impl Shared {
         }
         drop(facts);
         let reports = self.dumps.reports();
+        let unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for service in &mut services {
             service.hints.extend(reports.get(&service.name).into_iter().flat_map(Report::lines));
             service.hints.extend(self.jvms.limits(&service.name));
             service.hints.extend(self.jvm_names.limits(&service.name));
+            service.hints.extend(unnamed.get(&service.name).into_iter().flatten().cloned());
         }
         (host, services)
     }
@@ -192,9 +232,24 @@ impl Shared {
         self.unfinished.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether profiles are being made.
-    pub(super) fn is_profiling(&self) -> bool {
-        self.unfinished.load(Ordering::Acquire) > 0
+    /// A recording of a JVM begins.
+    pub(super) fn begin_jvm(&self) {
+        self.unfinished_jvms.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A recording of a JVM has ended, and its profiles are made.
+    pub(super) fn end_jvm(&self) {
+        self.unfinished_jvms.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether JVMs are recorded.
+    pub(super) fn is_recording_jvms(&self) -> bool {
+        self.unfinished_jvms.load(Ordering::Acquire) > 0
+    }
+
+    /// Cuts of which the profiles are not made yet.
+    pub(super) fn unfinished_cuts(&self) -> u64 {
+        self.unfinished.load(Ordering::Acquire)
     }
 
     pub(super) fn is_stopping(&self) -> bool {
