@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod dumps;
+mod hostile;
 mod jvm;
 
 use std::collections::{BTreeMap, HashMap};
