@@ -126,6 +126,6 @@ mod tests {
             },
         );
         assert_eq!(ends.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!((pieces, read), (2, 2 * PIECE_BYTES / 5));
+        assert_eq!((pieces, read), (2, (2 * PIECE_BYTES).div_ceil(5)));
     }
 }

@@ -22,17 +22,18 @@ const QUIET_INTERVALS: u32 = 10;
 pub(super) struct CostMilli {
     /// CPU time of the agent and of the kernel for its samples, in proportion to the rate.
     pub(super) samples: f64,
-    /// CPU time that does not depend on the rate: for opening files, making unwind tables, looking at processes.
+    /// All other CPU time of the agent: for opening files, making unwind tables, looking at processes, sending.
     pub(super) fixed: f64,
 }
 
 impl CostMilli {
-    /// The cost of an interval in which the agent used so much CPU time, `fixed` of it whatever the rate, and took so
-    /// many samples.
-    pub(super) fn new(used: Duration, fixed: Duration, samples: u64, elapsed: Duration) -> Self {
+    /// The cost of an interval in which the agent used so much CPU time, `sampling` of it for its samples, and took so
+    /// many of them.
+    pub(super) fn new(used: Duration, sampling: Duration, samples: u64, elapsed: Duration) -> Self {
+        let sampling = sampling.min(used);
         let kernel = Duration::from_nanos(samples.saturating_mul(KERNEL_NANOS_OF_SAMPLE));
         let milli = |time: Duration| 1000.0 * time.as_secs_f64() / elapsed.as_secs_f64().max(0.001);
-        Self { samples: milli(used.saturating_sub(fixed) + kernel), fixed: milli(fixed.min(used)) }
+        Self { samples: milli(sampling + kernel), fixed: milli(used.saturating_sub(sampling)) }
     }
 
     /// Both together.
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!([next(100_000.0), next(100_000.0), next(0.0)], [1, 1, 2]);
         assert_eq!(governor.want(49), 49);
         let millis = Duration::from_millis;
-        let cost = CostMilli::new(millis(300), millis(60), 6000, Duration::from_secs(60));
+        let cost = CostMilli::new(millis(300), millis(240), 6000, Duration::from_secs(60));
         assert!((cost.samples - 6.0).abs() < 0.01 && (cost.fixed - 1.0).abs() < 0.01, "{cost:?}");
     }
 

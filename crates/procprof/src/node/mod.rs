@@ -40,11 +40,11 @@ use self::spool::Spool;
 pub(crate) use self::symbols::index_child;
 
 /// Time at the end in which the last profiles are made.
-const LAST_CUT: Duration = Duration::from_secs(3);
+const LAST_CUT: Duration = Duration::from_millis(2500);
 /// Time at the end in which JVMs give their recordings, where rules have them recorded.
 const LAST_RECORDINGS: Duration = Duration::from_secs(30);
 /// Time at the end in which what is in the spool is still sent. With that of the last profiles, it is below 5 s.
-const LAST_PUSH: Duration = Duration::from_millis(1500);
+const LAST_PUSH: Duration = Duration::from_millis(1000);
 
 /// Options of `node`.
 #[derive(Debug, Args)]
@@ -174,7 +174,7 @@ async fn serve(shared: &Arc<Shared>, link: &Link, recorder: Recorder, off_cpu: O
         }
     };
     if tokio::time::timeout(LAST_CUT, last).await.is_err() {
-        tracing::error!("the profiles of the last cut are lost: they take more than {} s", LAST_CUT.as_secs());
+        tracing::error!("the profiles of the last cut are lost: they take more than {} s", LAST_CUT.as_secs_f64());
     }
     let jvms = async {
         while shared.is_recording_jvms() {

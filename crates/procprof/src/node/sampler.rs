@@ -16,7 +16,7 @@ use super::discovery::{Discovery, decide};
 use super::governor::{CostMilli, Governor};
 use super::rules::Treatment;
 use super::settings::Settings;
-use super::shared::{Shared, cpu_nanos, nanos_since_1970};
+use super::shared::{Shared, cpu_nanos, nanos_since_1970, thread_nanos};
 use crate::allocator;
 
 /// Longest time between two looks at the buffers.
@@ -209,7 +209,8 @@ struct Cost {
     at: Instant,
     cpu: u64,
     captures: u64,
-    fixed: u64,
+    /// Of this thread, which takes the samples in, and for making profiles of them.
+    sampling: u64,
     samples: u64,
 }
 
@@ -219,7 +220,7 @@ impl Cost {
             at: Instant::now(),
             cpu: cpu_nanos(),
             captures: shared.counters.capture_nanos.load(Ordering::Relaxed),
-            fixed: shared.counters.fixed_nanos.load(Ordering::Relaxed),
+            sampling: thread_nanos() + shared.counters.profiling_nanos.load(Ordering::Relaxed),
             samples: shared.counters.samples.load(Ordering::Relaxed),
         }
     }
@@ -229,8 +230,8 @@ impl Cost {
     fn since(&self, shared: &Shared, preparation: Duration) -> CostMilli {
         let now = Self::now(shared);
         let used = (now.cpu - self.cpu).saturating_sub(now.captures - self.captures);
-        let fixed = Duration::from_nanos(now.fixed - self.fixed) + preparation;
-        CostMilli::new(Duration::from_nanos(used), fixed, now.samples - self.samples, self.at.elapsed())
+        let sampling = Duration::from_nanos(now.sampling - self.sampling).saturating_sub(preparation);
+        CostMilli::new(Duration::from_nanos(used), sampling, now.samples - self.samples, self.at.elapsed())
     }
 }
 
@@ -244,7 +245,8 @@ fn start_profiling(shared: &Arc<Shared>) -> Result<SyncSender<Cut>> {
         let mut discovery = Discovery::default();
         update_services(&shared, &mut discovery);
         for cut in receiver {
-            if cut.measure() == Measure::Cpu {
+            // A stop waits for the profiles of the last cut alone.
+            if cut.measure() == Measure::Cpu && !shared.is_stopping() {
                 update_services(&shared, &mut discovery);
             }
             if let Err(error) = push_profiles(&shared, cut) {
@@ -258,7 +260,7 @@ fn start_profiling(shared: &Arc<Shared>) -> Result<SyncSender<Cut>> {
 }
 
 fn update_services(shared: &Shared, discovery: &mut Discovery) {
-    let services = shared.counters.fixed(|| discovery.scan(&shared.settings));
+    let services = discovery.scan(&shared.settings);
     shared.dumps.set_watched(std::mem::take(&mut discovery.watched));
     shared.jvms.set_chosen(std::mem::take(&mut discovery.jvms));
     let is_profiled = |treatment: Treatment| matches!(treatment, Treatment::Profile | Treatment::Always);
@@ -269,11 +271,15 @@ fn update_services(shared: &Shared, discovery: &mut Discovery) {
 /// Makes a profile of each service that is above the least CPU time, and one of the rest: every sample of a process
 /// that is not excluded is in one of them.
 fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
-    shared.counters.fixed(|| shared.name_own(&mut cut));
+    shared.name_own(&mut cut);
+    shared.counters.profiling(|| make_profiles(shared, &cut))
+}
+
+fn make_profiles(shared: &Shared, cut: &Cut) -> Result<()> {
     let is_cpu = cut.measure() == Measure::Cpu;
     // Their CPU time is in the recordings that they make themselves.
     let jvms = if is_cpu { shared.jvms.recorded_since(cut.started) } else { Vec::new() };
-    let own = own_services(shared, &cut, &jvms);
+    let own = own_services(shared, cut, &jvms);
     if is_cpu {
         shared.set_own(own.iter().cloned().chain(shared.jvms.services()).collect());
     }
@@ -287,7 +293,7 @@ fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
             membership.service(name) == *service && of_own(name, membership) && !jvms.contains(&pid)
         };
         let profile = cut.part(takes, &format!("service {service}"))?;
-        push(shared, &cut, profile_type, Some(service.clone()), profile)?;
+        push(shared, cut, profile_type, Some(service.clone()), profile)?;
     }
     if is_cpu {
         let takes = |pid: u32, name: &str, membership: &Membership| {
@@ -296,7 +302,7 @@ fn push_profiles(shared: &Shared, mut cut: Cut) -> Result<()> {
             !is_excluded && !has_own && !jvms.contains(&pid)
         };
         let profile = cut.profile(takes, "processes of the host without a profile of their own")?;
-        push(shared, &cut, profile_type, None, profile)?;
+        push(shared, cut, profile_type, None, profile)?;
     }
     Ok(())
 }

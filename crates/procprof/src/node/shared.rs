@@ -67,8 +67,8 @@ pub(super) struct Counters {
     pub(super) cost_micro: AtomicU64,
     /// Nanoseconds of CPU time of captures, which are not part of that.
     pub(super) capture_nanos: AtomicU64,
-    /// Nanoseconds of CPU time for looking at processes and naming code, which the rate of samples does not change.
-    pub(super) fixed_nanos: AtomicU64,
+    /// Nanoseconds of CPU time for making profiles of samples.
+    pub(super) profiling_nanos: AtomicU64,
     /// The host's clock less the server's, in milliseconds, as a signed number.
     pub(super) skew_milli: AtomicU64,
     /// Times that it used more memory than it may.
@@ -76,11 +76,11 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Does work whose cost does not depend on the rate of samples, and counts its CPU time.
-    pub(super) fn fixed<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Makes profiles of samples, and counts the CPU time.
+    pub(super) fn profiling<T>(&self, work: impl FnOnce() -> T) -> T {
         let begun = thread_nanos();
         let result = work();
-        self.fixed_nanos.fetch_add(thread_nanos().saturating_sub(begun), Ordering::Relaxed);
+        self.profiling_nanos.fetch_add(thread_nanos().saturating_sub(begun), Ordering::Relaxed);
         result
     }
 }
