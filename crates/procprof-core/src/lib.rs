@@ -29,7 +29,7 @@ pub mod listening;
 pub mod metrics;
 pub mod nodes;
 pub mod ownership;
-mod printable;
+pub mod printable;
 pub mod remote;
 pub mod render;
 pub mod resymbolize;

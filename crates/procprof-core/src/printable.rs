@@ -35,9 +35,12 @@ pub fn in_one_line(text: &str) -> String {
 }
 
 fn is_plain_character(character: char) -> bool {
-    // Separators of lines and paragraphs, and what embeds or overrides a direction.
-    let steers = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !character.is_control() && !steers
+    !character.is_control() && !steers(character)
+}
+
+/// Whether a character separates lines or paragraphs, or embeds or overrides a direction.
+pub fn steers(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

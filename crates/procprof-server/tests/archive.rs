@@ -268,8 +268,8 @@ async fn damaged_files_are_left_out_of_sums_and_named() {
     let path = found_below(&data.path().join("profiles"), &name);
     let good = std::fs::read(&path).unwrap();
     let mut flipped = good.clone();
-    // Within the samples, which are before the metadata.
-    flipped[40] ^= 4;
+    // In the checksum of the content, behind which nothing is.
+    flipped[good.len() - 6] ^= 4;
     let damaged: [(&str, Option<Vec<u8>>); 5] = [
         ("a flipped bit", Some(flipped)),
         ("bytes after its end", Some([good.as_slice(), b"more"].concat())),

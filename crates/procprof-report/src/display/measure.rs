@@ -3,6 +3,8 @@
 //! Units are matched in lower case and without a plural `s`; `minimum` and `auto` choose the largest unit that leaves
 //! at least 1.
 
+use super::text::one_line;
+
 struct Unit {
     name: &'static str,
     aliases: &'static [&'static str],
@@ -95,7 +97,7 @@ pub(crate) fn label(value: i64, from: &str, to: &str) -> String {
     let (value, unit) = scale(value, from, to);
     let text = format!("{value:.2}");
     let text = text.strip_suffix(".00").unwrap_or(&text);
-    if text == "0" || text == "-0" { "0".to_owned() } else { format!("{text}{unit}") }
+    if text == "0" || text == "-0" { "0".to_owned() } else { format!("{text}{}", one_line(unit)) }
 }
 
 /// The share as text, at least two digits, at least six characters wide.
