@@ -188,7 +188,8 @@ mod tests {
         let two = [&page[..], &page[..]].concat();
         let dictionary =
             [&[0x15, 4, 0x15, 6, 0x15, 8, 0x4c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 0][..], &[0; 4]].concat();
-        let cases: [(&[u8], (u64, u64), Result<(), &str>); 9] = [
+        type Case<'a> = (&'a [u8], (u64, u64), Result<(), &'a str>);
+        let cases: [Case<'_>; 9] = [
             (&[], (0, 0), Ok(())),
             (&page, (3, 4), Ok(())),
             (&two, (3, 8), Ok(())),

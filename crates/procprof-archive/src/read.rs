@@ -24,7 +24,7 @@ use parquet::file::statistics::Statistics;
 use crate::objects::Objects;
 use crate::pages::PageLimits;
 use crate::schema::{FORMAT, VERSION_KEY};
-use crate::{Error, Grain, Part, Result, Table};
+use crate::{Error, Part, Result, Table};
 
 /// Rows that are decoded at a time.
 const BATCH: usize = 4096;
@@ -149,8 +149,8 @@ impl TableFile {
         if groups != i128::from(file.num_rows()) || file.num_rows() < 0 {
             return Err(Error::malformed(&self.path, "the rows of its row groups are not those of the file"));
         }
-        let is_of_headers = [Grain::Profile, Grain::Hour].iter().any(|grain| grain.headers() == self.table);
-        let limit = if is_of_headers { self.limits.profiles.min(self.limits.rows) } else { self.limits.rows };
+        let limit =
+            if self.table.has_headers() { self.limits.profiles.min(self.limits.rows) } else { self.limits.rows };
         if self.rows() > limit {
             return Err(Error::TooLarge { what: format!("{}: rows", self.path), size: self.rows(), limit });
         }

@@ -231,6 +231,11 @@ impl Table {
     /// The tables that each part has; the others have nothing that is not in these.
     pub const BASE: [Table; 5] = [Table::Frames, Table::Stacks, Table::Labels, Table::Samples, Table::Profiles];
 
+    /// Whether its rows are profiles, or hours of nodes.
+    pub(crate) fn has_headers(self) -> bool {
+        matches!(self, Table::Profiles | Table::Hours)
+    }
+
     /// Its name, which is that of its folder.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! Slots for connections: how many there may be, and which one is closed when one more comes.
 //!
 //! A connection is closed only if no request of it is under way: first those that have not authenticated or shown that
-//! they speak the protocol, then idle ones, then those that have waited for [`UNMOVED`] for their client to send or to
+//! they speak the protocol, then idle ones, then those that have waited for 2 s for their client to send or to
 //! read; of each class the one that has been in it the longest. A connection whose request is being received, processed
 //! or answered stays.
 

@@ -82,7 +82,7 @@ impl Opened {
             };
             self.generation = generation;
             self.images.add(code.images, self.is_this_host);
-            let unwinding = Unwinding::new(code.space, &mut self.images, generation);
+            let unwinding = Unwinding::new(code.space, &self.images, generation);
             self.processes.insert(code.pid, (code.version, unwinding));
         }
         let Some((_, unwinding)) = self.processes.get(&code.pid) else { return Ending::NoRegisters };

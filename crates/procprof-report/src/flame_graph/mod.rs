@@ -19,7 +19,7 @@ mod page;
 mod picture;
 
 use crate::display::amount::Amount;
-use crate::display::markup::markup;
+use crate::display::markup::{MarkupWriter, markup};
 use crate::display::palette;
 use crate::output::Output;
 use crate::selection::view::View;
@@ -62,7 +62,7 @@ impl<'a> Graph<'a> {
         let picture = Boxes::new(&self.tree, self.options.minfraction.max(PICTURE_FRACTION), PICTURE_BOXES, MOST_ROWS);
         let height = picture::height(&self.heading, &picture);
         let label = &self.heading.title;
-        let mut page = out.markup();
+        let mut page = MarkupWriter::new(&mut out.text);
         markup!(
             page,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"procprof\" width=\"100%\" height=\"{}\" role=\"group\" aria-label=\"{}\">\n\
@@ -77,11 +77,11 @@ impl<'a> Graph<'a> {
         }
         page.constant("]]></style>\n");
         picture::push(out, self, &picture)?;
-        out.markup().constant("<metadata id=\"procprof-data\">");
-        out.markup().element_text(&data::json(self));
+        MarkupWriter::new(&mut out.text).constant("<metadata id=\"procprof-data\">");
+        MarkupWriter::new(&mut out.text).element_text(&data::json(self));
         out.drain()?;
         for part in ["</metadata>\n<script><![CDATA[\n", VIEWER, "]]></script>\n</svg>\n"] {
-            out.markup().constant(part);
+            MarkupWriter::new(&mut out.text).constant(part);
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl<'a> Graph<'a> {
 
 pub(crate) fn render_svg(view: &View<'_>, options: &Options, _sources: &Sources, out: &mut Output<'_>) -> Result<()> {
     let graph = Graph::new(view, options)?;
-    out.markup().constant("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    MarkupWriter::new(&mut out.text).constant("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     graph.svg(out)
 }
 

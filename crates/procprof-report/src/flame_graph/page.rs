@@ -30,7 +30,7 @@ pub(crate) fn render_html(
 ) -> Result<()> {
     let tree = Tree::from_view(view, options)?;
     let title = tree.title();
-    let mut page = out.markup();
+    let mut page = MarkupWriter::new(&mut out.text);
     markup!(
         page,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
@@ -58,7 +58,7 @@ pub(crate) fn render_html(
     // Its letters are none that markup uses.
     push_base64(&mut out.text, &compressed(&slice)?);
     drop(slice);
-    let mut page = out.markup();
+    let mut page = MarkupWriter::new(&mut out.text);
     for part in ["</script>\n<script type=\"module\">\n", script().text, "</script>\n</main>\n</body>\n</html>\n"] {
         page.constant(part);
     }

@@ -36,7 +36,7 @@ pub(super) fn height(heading: &Heading, boxes: &Boxes) -> usize {
 
 /// Appends the hatching, the boxes and the heading, which is last because it floats above the boxes.
 pub(super) fn push(out: &mut Output<'_>, graph: &Graph<'_>, boxes: &Boxes) -> Result<()> {
-    out.markup().constant(
+    MarkupWriter::new(&mut out.text).constant(
         "<defs><pattern id=\"procprof-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
          <rect class=\"hatch\" width=\"6\" height=\"6\"/><rect class=\"stripe\" width=\"2\" height=\"6\"/></pattern></defs>\n<g id=\"procprof-boxes\">\n",
     );
@@ -46,11 +46,11 @@ pub(super) fn push(out: &mut Output<'_>, graph: &Graph<'_>, boxes: &Boxes) -> Re
             Layout::Flame => boxes.rows - 1 - this.depth,
             Layout::Icicle => this.depth,
         };
-        push_box(&mut out.markup(), graph, this, top + row as usize * ROW);
+        push_box(&mut MarkupWriter::new(&mut out.text), graph, this, top + row as usize * ROW);
         out.drain()?;
     }
-    out.markup().constant("</g>\n");
-    push_heading(&mut out.markup(), graph, boxes);
+    MarkupWriter::new(&mut out.text).constant("</g>\n");
+    push_heading(&mut MarkupWriter::new(&mut out.text), graph, boxes);
     Ok(())
 }
 

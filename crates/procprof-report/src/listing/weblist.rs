@@ -35,11 +35,11 @@ pub(crate) fn render(view: &View<'_>, options: &Options, sources: &Sources, out:
     let addresses = machine.graph(drawing)?;
     let routines = sampled(sources, &addresses.graph, &machine, drawing)?;
     let page = Page { subject: &subject, sources, instructions: instructions(&routines, options) };
-    page.push_head(&mut out.markup());
+    page.push_head(&mut MarkupWriter::new(&mut out.text));
     for ((name, file), listing) in list::listings(&subject, &list::routines(&lines.graph, options)?)? {
         page.push_function(out, name, file, &listing)?;
     }
-    out.markup().constant("</main>\n</body>\n</html>\n");
+    MarkupWriter::new(&mut out.text).constant("</main>\n</body>\n</html>\n");
     Ok(())
 }
 
@@ -154,7 +154,7 @@ impl Page<'_> {
 
     fn push_function(&self, out: &mut Output<'_>, name: &str, file: &str, listing: &Listing) -> Result<()> {
         let share = percentage(listing.cum, self.subject.total);
-        let mut page = out.markup();
+        let mut page = MarkupWriter::new(&mut out.text);
         markup!(
             page,
             "<h2>{}</h2>\n<p>{}<br>{} flat, {} cum, {} of total</p>\n",
@@ -183,7 +183,7 @@ impl Page<'_> {
                 }
             }
         }
-        out.markup().constant("</div>\n");
+        MarkupWriter::new(&mut out.text).constant("</div>\n");
         out.drain()
     }
 
@@ -194,7 +194,7 @@ impl Page<'_> {
         (flat, cum): (i64, i64),
         code: Option<&Vec<Line>>,
     ) -> Result<()> {
-        let mut page = out.markup();
+        let mut page = MarkupWriter::new(&mut out.text);
         page.constant(if code.is_some() { "<details><summary" } else { "<div" });
         page.constant(if flat != 0 || cum != 0 { " class=\"hot\">" } else { ">" });
         markup!(
@@ -211,10 +211,10 @@ impl Page<'_> {
         };
         page.constant("</summary><div class=\"asm\">");
         for line in code {
-            self.push_instruction(&mut out.markup(), line);
+            self.push_instruction(&mut MarkupWriter::new(&mut out.text), line);
             out.drain()?;
         }
-        out.markup().constant("</div></details>");
+        MarkupWriter::new(&mut out.text).constant("</div></details>");
         out.drain()
     }
 

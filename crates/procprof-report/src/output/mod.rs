@@ -4,7 +4,6 @@ pub(crate) mod budget;
 
 use std::io::Write;
 
-use crate::display::markup::MarkupWriter;
 use crate::{Budget, Error, Result};
 
 /// Bytes that are written at a time.
@@ -22,11 +21,6 @@ pub(crate) struct Output<'a> {
 impl<'a> Output<'a> {
     pub(crate) fn new(budget: &'a Budget, to: &'a mut dyn Write) -> Output<'a> {
         Output { text: String::new(), written: 0, budget, to }
-    }
-
-    /// Appends HTML or SVG to the text.
-    pub(crate) fn markup(&mut self) -> MarkupWriter<'_> {
-        MarkupWriter::new(&mut self.text)
     }
 
     /// Writes the text once there is a piece of it.

@@ -84,7 +84,7 @@ fn check(hostile: impl FnOnce() -> Vec<Hostile>, told: &[&str]) -> (State, Vec<u
     let server = Server::start();
     let agent = Agent::start(&server, LIMITS);
     let pid = agent.child.id();
-    server.await_state("profiles", |state| (profiles(state, "busy-beside").len() >= 1).then_some(()));
+    server.await_state("profiles", |state| (!profiles(state, "busy-beside").is_empty()).then_some(()));
     let before = kib(pid, "VmHWM:");
     let hostile = hostile();
     let first = profiles(&server.state.lock().unwrap(), "busy-beside").len();

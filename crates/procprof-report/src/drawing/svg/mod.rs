@@ -40,7 +40,7 @@ fn write(out: &mut Output<'_>, picture: &Picture, budget: &Budget) -> Result<()>
         "" => "Call graph".to_owned(),
         title => format!("Call graph of {title}"),
     };
-    let mut page = out.markup();
+    let mut page = MarkupWriter::new(&mut out.text);
     markup!(
         page,
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"procprof-graph\" width=\"{}\" height=\"{}\" \
@@ -59,15 +59,15 @@ fn write(out: &mut Output<'_>, picture: &Picture, budget: &Budget) -> Result<()>
     push_legend(&mut page, picture, &placed);
     // Light lines first, so that heavy ones are on top.
     for index in (0..picture.edges.len()).rev() {
-        push_edge(&mut out.markup(), picture, &placed, index);
+        push_edge(&mut MarkupWriter::new(&mut out.text), picture, &placed, index);
         out.drain()?;
     }
     for (index, node) in picture.nodes.iter().enumerate() {
-        push_node(&mut out.markup(), picture.font, node, index, placed.nodes[index]);
+        push_node(&mut MarkupWriter::new(&mut out.text), picture.font, node, index, placed.nodes[index]);
         out.drain()?;
     }
     for part in ["</g>\n<script><![CDATA[\n", VIEWER, "]]></script>\n</svg>\n"] {
-        out.markup().constant(part);
+        MarkupWriter::new(&mut out.text).constant(part);
     }
     out.drain()
 }
