@@ -166,9 +166,6 @@ async fn a_profile_of_markup_is_shown_as_its_harmless_twin() {
             assert!(!shown.contains('\u{202e}'), "{path} reverses its text");
         }
     }
-    let tree = |id: &str| format!("/p/{id}/tree?wide=2048&rows=64");
-    let [shown, expected] = [shape(&hostile.json(&tree(&evil)).await), shape(&harmless.json(&tree(&plain)).await)];
-    assert_eq!(shown, expected, "the call tree");
     hostile.stop().await;
     harmless.stop().await;
 }

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::{Array, ArrayRef, BinaryArray, StringArray};
 use datafusion::arrow::buffer::Buffer;
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::Expr;
 
-use super::OPERATOR_ROWS;
 use crate::mysql::{SqlError, SqlErrorKind};
 
 /// Levels of an expression at most: whatever walks one recurses.
 pub(super) const DEPTH_MAX: usize = 200;
+/// Levels of `IN` in each other at most: planning asks each level twice whether it may be NULL.
+const LISTS_MAX: usize = 10;
 /// Parts of all expressions of a statement at most: names, constants, operators and calls.
 pub(super) const PARTS_MAX: usize = 20_000;
 /// Bytes of a statement's constants at most, those that are computed from others among them.
@@ -23,8 +23,6 @@ pub(super) const CONSTANTS_MAX: usize = 32 << 20;
 const COPIES: usize = 8;
 /// A constant of this many bytes or less is kept without a reservation.
 const SMALL: usize = 1 << 10;
-/// Bytes of all constants that stand in rows at most: each row of a batch has its own copy.
-const IN_ROWS_MAX: usize = (64 << 20) / OPERATOR_ROWS;
 /// Bytes of a column from which on they are reserved.
 const COLUMN_SMALL: usize = 64 << 10;
 
@@ -107,12 +105,18 @@ impl AsRef<[u8]> for Held {
 /// [`SqlErrorKind::Limit`] beyond [`DEPTH_MAX`] or [`PARTS_MAX`].
 pub(super) fn parts(expr: &Expr) -> Result<usize, SqlError> {
     let mut parts = 0;
-    count(expr, 1, &mut parts)?;
+    count(expr, (1, 0), &mut parts)?;
     Ok(parts)
 }
 
-fn count(expr: &Expr, depth: usize, parts: &mut usize) -> Result<(), SqlError> {
+/// Counts the parts of an expression at a level, within so many `IN`.
+fn count(expr: &Expr, (depth, lists): (usize, usize), parts: &mut usize) -> Result<(), SqlError> {
     *parts += 1;
+    let lists = lists + usize::from(matches!(expr, Expr::InList(_)));
+    if lists > LISTS_MAX {
+        let text = format!("Expression tree is too large: more than {LISTS_MAX} levels of IN");
+        return Err(SqlError::new(SqlErrorKind::Limit, text));
+    }
     if depth > DEPTH_MAX {
         let text = format!("Expression tree is too large: more than {DEPTH_MAX} levels");
         return Err(SqlError::new(SqlErrorKind::Limit, text));
@@ -121,7 +125,7 @@ fn count(expr: &Expr, depth: usize, parts: &mut usize) -> Result<(), SqlError> {
     let mut failure = None;
     // The closure fails as ours, which DataFusion's walk has no place for.
     let walked = expr.apply_children(|child| {
-        if let Err(error) = count(child, depth + 1, parts) {
+        if let Err(error) = count(child, (depth + 1, lists), parts) {
             failure = Some(error);
             return Ok(TreeNodeRecursion::Stop);
         }
@@ -142,57 +146,4 @@ pub(super) fn check_parts(parts: usize) -> Result<(), SqlError> {
         return Err(SqlError::new(SqlErrorKind::Limit, text));
     }
     Ok(())
-}
-
-/// Refuses large constants in the rows of tables and joins: a batch has them once for each row.
-///
-/// # Errors
-/// [`SqlErrorKind::Limit`] beyond [`IN_ROWS_MAX`].
-pub(super) fn check_constants(plan: &LogicalPlan) -> Result<(), SqlError> {
-    let (mut bytes, mut has_rows) = (0_usize, false);
-    let walked = plan.apply_with_subqueries(|node| {
-        has_rows |= !matches!(
-            node,
-            LogicalPlan::Projection(_)
-                | LogicalPlan::SubqueryAlias(_)
-                | LogicalPlan::EmptyRelation(_)
-                | LogicalPlan::Union(_)
-                | LogicalPlan::Limit(_)
-                | LogicalPlan::Filter(_)
-                | LogicalPlan::Sort(_)
-                | LogicalPlan::Distinct(_)
-                | LogicalPlan::Aggregate(_)
-        );
-        node.apply_expressions(|expr| {
-            bytes = bytes.saturating_add(repeated_bytes(expr, true)?);
-            Ok(TreeNodeRecursion::Continue)
-        })
-    });
-    walked.map_err(|error| SqlError::new(SqlErrorKind::Other, error.strip_backtrace()))?;
-    if has_rows && bytes > IN_ROWS_MAX {
-        let text = format!("constants of {bytes} bytes in the rows of a table: at most {IN_ROWS_MAX} are taken");
-        return Err(SqlError::new(SqlErrorKind::Limit, text));
-    }
-    Ok(())
-}
-
-/// The bytes of constants that stand in each row: the expression itself, and what it may choose. Arguments of functions
-/// and comparisons are there once.
-fn repeated_bytes(expr: &Expr, is_chosen: bool) -> datafusion::common::Result<usize> {
-    let mut bytes = if is_chosen { constant_bytes(expr) } else { 0 };
-    let chooses = is_chosen && matches!(expr, Expr::Alias(_)) || matches!(expr, Expr::Case(_));
-    expr.apply_children(|child| {
-        bytes = bytes.saturating_add(repeated_bytes(child, chooses)?);
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(bytes)
-}
-
-/// The bytes of a constant that has many.
-fn constant_bytes(expr: &Expr) -> usize {
-    match expr {
-        Expr::Literal(ScalarValue::Utf8(Some(text)), _) if text.len() > SMALL => text.len(),
-        Expr::Literal(ScalarValue::Binary(Some(bytes)), _) if bytes.len() > SMALL => bytes.len(),
-        _ => 0,
-    }
 }

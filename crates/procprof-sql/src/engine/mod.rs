@@ -14,7 +14,7 @@
 //! | `computed`, `profiles`, `profile_functions` | tables as DataFusion reads them |
 //! | `nodes`, `reports`, `timeline`, `information_schema_rows` | the rows of computed tables |
 //! | `periods` | what functions of periods take, and sums of these |
-//! | `joins`, `sequence` | joins that can be ended, unions in order |
+//! | `joins`, `sequence`, `large_rows` | joins that can be ended, unions in order, few rows at a time that are large |
 //! | `limits` | the size of expressions, and memory of constants and of values that functions make |
 //! | `run` | running a statement, ending it early, and errors as those of MySQL |
 
@@ -30,6 +30,7 @@ mod functions;
 mod information_schema;
 mod information_schema_rows;
 mod joins;
+mod large_rows;
 mod limits;
 mod moment;
 mod nodes;
@@ -281,6 +282,7 @@ fn planner() -> datafusion::common::Result<SessionState> {
     let config = SessionConfig::new().with_target_partitions(1).with_batch_size(OPERATOR_ROWS);
     let mut rules = PhysicalOptimizer::new().rules;
     rules.insert(0, Arc::new(sequence::UnionsInSequence));
+    rules.push(Arc::new(large_rows::LargeRowsInPieces));
     rules.push(Arc::new(joins::JoinsGiveWay));
     let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime);
     Ok(state.with_physical_optimizer_rules(rules).build())
@@ -298,7 +300,6 @@ fn bound(
     let mut binder =
         Binder::new(session, Arc::clone(&context), parameters.unwrap_or_default(), Arc::clone(watch), names);
     let planned = binder.statement(&parsed.query)?;
-    limits::check_constants(&planned.plan)?;
     Ok(Statement {
         plan: planned.plan,
         outputs: planned.columns,

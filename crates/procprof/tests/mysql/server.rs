@@ -59,7 +59,8 @@ impl Sql {
         let config = match authentication {
             Authentication::Open => {
                 arguments.push("--mysql-no-auth".to_owned());
-                None
+                // A user has a quarter of them.
+                Some("mysql_connections_max = 1024\n".to_owned())
             }
             Authentication::Nodes(nodes) => {
                 arguments.push("--mysql-no-auth".to_owned());

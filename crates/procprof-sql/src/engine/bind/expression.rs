@@ -30,10 +30,9 @@ impl Binder<'_> {
 
     pub(super) fn expression(&mut self, expr: &AstExpr, place: &Place<'_>) -> Answer {
         self.level += 1;
-        let bound = Self::deeper(|| self.part(expr, place));
+        let measured = Self::deeper(|| self.part(expr, place).and_then(|bound| Ok((parts(&bound.expr)?, bound))));
         self.level -= 1;
-        let bound = bound?;
-        let parts = parts(&bound.expr)?;
+        let (parts, bound) = measured?;
         if self.level == 0 {
             self.parts += parts;
             check_parts(self.parts)?;

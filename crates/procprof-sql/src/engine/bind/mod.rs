@@ -172,9 +172,10 @@ pub(super) struct Binder<'a> {
 
 /// Tables of a plan at most: each level of names may double them.
 const TABLES_MAX: usize = 500;
-/// Stack that a level of an expression or query may need, and what is added when less is left, in bytes.
-const STACK_LEFT: usize = 256 << 10;
-const STACK_MORE: usize = 4 << 20;
+/// Stack that a level of an expression or query may need, and what is added when less is left, in bytes: DataFusion's
+/// copies, comparisons and drops of an expression recurse as deep as it is.
+const STACK_LEFT: usize = 2 << 20;
+const STACK_MORE: usize = 8 << 20;
 /// Levels of queries in each other at most.
 const QUERIES_MAX: usize = 40;
 /// Levels of set operations at most; a row of one of them, such as many `UNION ALL`, is one level.
