@@ -35,7 +35,7 @@ impl PhysicalOptimizerRule for LargeRowsInPieces {
             }
             let (input, rows) = (Arc::clone(projection.input()), (BATCH_BYTES / bytes).max(1));
             let pieces = Arc::new(Pieces { input, rows });
-            Ok(Transformed::yes(node.with_new_children(vec![pieces])?))
+            Ok(Transformed::yes(Arc::new(ProjectionExec::try_new(projection.expr().to_vec(), pieces)?) as _))
         });
         pieces.map(|pieces| pieces.data)
     }

@@ -153,15 +153,15 @@ fn perf_maps_of_any_content_cost_their_own_names_alone() {
             (0..340).for_each(|_| file.write_all(&lines).unwrap());
         })
     };
-    // 20,000 functions, and 720,000 that do not run now, in 50 MiB.
+    // 20,000 functions, and 230,000 that do not run now, in 17 MiB: a debug build reads a third as much in the time.
     let honest = || {
         generated("map-honest", |start, file| {
             let mut text = String::new();
-            for number in 0..740_000_u64 {
+            for number in 0..250_000_u64 {
                 let address = start.wrapping_add(number * 64);
                 text += &format!("{address:x} 40 function_{number:08}_with_a_name_of_fifty_letters_or_more\n");
             }
-            assert!(text.len() > 50 << 20);
+            assert!(text.len() > 16 << 20);
             file.write_all(text.as_bytes()).unwrap();
         })
     };
