@@ -24,6 +24,8 @@ pub use symbol_store::{Outcome, SymbolStore, SymbolStoreError};
 pub(crate) use uploads::Uploads;
 pub use wanted::{WantedSymbols, is_fact as is_wanted_fact};
 
+/// Bytes of the note beside an index, at most.
+const NOTE_BYTES_MAX: u64 = 64 << 10;
 /// Begins the key of the fact that says who sent an upload that a profile was named by: `symbols-by.KEY`.
 pub const UPLOADED_BY: &str = "symbols-by.";
 /// Key of the fact that names the uploads a profile was named by, with commas between.

@@ -23,7 +23,7 @@ use procprof_profile::Nanos;
 use super::record::{Owner, Record};
 use super::room::{INDEXES_MAX, UNUSED_DAYS, make_room};
 use super::wanted::WantedSymbols;
-use super::{SymbolKey, index};
+use super::{NOTE_BYTES_MAX, SymbolKey, index};
 
 /// Time between two notes that symbols are in use.
 const NOTE_NANOS: i64 = 3_600_000_000_000;
@@ -303,8 +303,8 @@ fn remove(path: &Path) -> Result<(), SymbolStoreError> {
 /// unknown.
 fn record_of(path: &Path) -> Result<Record, String> {
     let metadata = path.metadata().map_err(|error| error.to_string())?;
-    let note =
-        std::fs::read(path.with_extension("json")).ok().and_then(|json| serde_json::from_slice::<Record>(&json).ok());
+    let note = procprof_files::read(path.with_extension("json"), NOTE_BYTES_MAX).ok();
+    let note = note.and_then(|json| serde_json::from_slice::<Record>(&json).ok());
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let key = index::key_of(path)?;
     if key.as_str() != stem {

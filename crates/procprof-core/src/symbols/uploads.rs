@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use procprof_symbolize::{Error, Outcome, SymbolIndex, WantedIndex};
 
-use super::{Record, SymbolKey};
+use super::{NOTE_BYTES_MAX, Record, SymbolKey};
 
 /// The uploaded indexes.
 pub(crate) struct Uploads {
@@ -65,9 +65,9 @@ impl Uploads {
         Some(names)
     }
 
-    /// Who sent an index, and with which standing; `None` if that is unknown.
+    /// The sender of an index with its standing; `None` if that is unknown.
     pub(crate) fn sender(&self, key: &SymbolKey) -> Option<String> {
-        let note = std::fs::read(self.folder.join(format!("{key}.json"))).ok()?;
+        let note = procprof_files::read(self.folder.join(format!("{key}.json")), NOTE_BYTES_MAX).ok()?;
         let record: Record = serde_json::from_slice(&note).ok()?;
         (!record.by.is_empty()).then(|| format!("{} ({})", record.by, record.owner.name()))
     }
