@@ -46,7 +46,7 @@ pub(crate) fn check(chunk: &[u8], most: PageLimits) -> Result<(), String> {
     Ok(())
 }
 
-/// What the header of a page says.
+/// The header of a page.
 struct Page {
     unpacked: u64,
     packed: u64,

@@ -91,7 +91,7 @@ pub enum NoShare {
     },
     /// The pool is used up, or the part of it that is not kept.
     Pool {
-        /// What is taken of it.
+        /// The amount that is taken of it.
         used: u64,
         /// The most that requesters like this one may have together.
         limit: u64,
@@ -127,11 +127,12 @@ pub struct Share {
     shares: Shares,
     requester: Requester,
     limit: u64,
-    held: Mutex<Held>,
+    held: Mutex<Holding>,
 }
 
+/// The amount that a share has.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct Holding {
     amount: u64,
     is_large: bool,
 }
@@ -148,7 +149,7 @@ impl Shares {
         share.grow(amount).map(|()| share)
     }
 
-    /// What is taken of it.
+    /// The amount that is taken of it.
     pub fn used(&self) -> u64 {
         locked(&self.table).used
     }
@@ -195,11 +196,11 @@ impl Share {
         if !self.requester.has_priority {
             table.ordinary += more;
         }
-        *held = Held { amount, is_large: becomes_large };
+        *held = Holding { amount, is_large: becomes_large };
         Ok(())
     }
 
-    /// What is held.
+    /// The amount that is held.
     pub fn amount(&self) -> u64 {
         locked(&self.held).amount
     }

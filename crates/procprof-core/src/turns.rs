@@ -20,7 +20,7 @@ pub(crate) struct Turns {
     concurrency: usize,
     queue: Shares,
     waiting_max: u64,
-    /// Those of the requesters that have something under way; each holds the `Arc` once for each turn.
+    /// The slots of requesters that have something under way; each holds the `Arc` once for each turn.
     requesters: Mutex<HashMap<Requester, Arc<Semaphore>>>,
 }
 

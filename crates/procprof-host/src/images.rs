@@ -549,7 +549,7 @@ impl Open {
         self.table = code.map(|code| Arc::new(Table::new(code)));
     }
 
-    /// What was made of its file, if that is worth keeping.
+    /// The tables made of its file, if that is worth keeping.
     fn into_tables(self) -> Option<(FileKey, FileTables)> {
         let key = self.key()?;
         let table = self.table?;

@@ -14,14 +14,14 @@ use crate::harness::{TestServer, cpu_profile, quiet};
 use crate::raw::rest;
 
 /// A server with an operator, two viewers and two tokens.
-struct Served {
+struct SharedServer {
     server: TestServer,
     tokens: Vec<String>,
     _users: TempDir,
 }
 
-impl Served {
-    async fn start(mut config: Config) -> Served {
+impl SharedServer {
+    async fn start(mut config: Config) -> SharedServer {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("users");
         add_user(&file, "olga", UserRole::Operator, "olga's secret", Methods::Modern).unwrap();
@@ -32,7 +32,7 @@ impl Served {
         config.users_file = Some(file);
         let mut server = TestServer::start(config).await;
         server.credentials = Some(("olga".to_owned(), "olga's secret".to_owned()));
-        Served { server, tokens, _users: folder }
+        SharedServer { server, tokens, _users: folder }
     }
 
     /// A request whose body is announced and does not come.
@@ -73,7 +73,7 @@ const PLAIN: &str = "application/octet-stream";
 async fn unfinished_uploads_leave_room_for_others_and_are_ended() {
     let mut config = quiet();
     config.ingest_queue_max = 16;
-    let served = Served::start(config).await;
+    let served = SharedServer::start(config).await;
     let mut held = Vec::new();
     for name in ["vic", "wil"] {
         for _ in 0..6 {
@@ -107,7 +107,7 @@ async fn unfinished_uploads_leave_room_for_others_and_are_ended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_crawls_is_ended() {
-    let served = Served::start(quiet()).await;
+    let served = SharedServer::start(quiet()).await;
     let mut stream = served.unfinished("/open", &basic("vic"), PLAIN).await;
     let (mut reader, mut writer) = stream.split();
     let crawl = async {
@@ -130,7 +130,7 @@ async fn an_upload_that_crawls_is_ended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn symbol_uploads_of_one_leave_places_for_others() {
-    let served = Served::start(quiet()).await;
+    let served = SharedServer::start(quiet()).await;
     let token = &served.tokens[0];
     let mut held = vec![served.unfinished("/api/symbols", token, PLAIN).await];
     held.push(served.unfinished("/api/symbols", token, PLAIN).await);
@@ -157,7 +157,7 @@ async fn users_behind_a_trusted_proxy_are_told_apart() {
         if is_trusted {
             config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
         }
-        let served = Served::start(config).await;
+        let served = SharedServer::start(config).await;
         let wrong = async |client: &str| {
             let request = served.server.client.get(served.server.url("/api/nodes")).basic_auth("vic", Some("wrong"));
             request.header("x-forwarded-for", client).send().await.unwrap().status().as_u16()
@@ -176,7 +176,7 @@ async fn users_behind_a_trusted_proxy_are_told_apart() {
 async fn problems_of_shares_are_documents() {
     let mut config = quiet();
     config.ingest_queue_max = 1;
-    let served = Served::start(config).await;
+    let served = SharedServer::start(config).await;
     let mut both = Vec::new();
     for _ in 0..2 {
         let mut stream = served.unfinished("/open", &basic("vic"), PLAIN).await;

@@ -56,7 +56,7 @@ pub(super) fn is_host_id(id: &str) -> bool {
     id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// What a user speaks for a host by; `None` for operators, who speak for all.
+/// The token by which a user speaks for a host; `None` for operators, who speak for all.
 pub(super) fn bound_token(principal: &Principal) -> Option<BoundToken> {
     let token = || BoundToken { user: principal.name.clone(), mark: principal.password_mark() };
     (!principal.operates()).then(token)

@@ -96,11 +96,11 @@ pub struct RangeSum {
     elsewhere: Vec<(String, Vec<hot::Found>)>,
     servers: Option<Arc<Servers>>,
     coverage: Coverage,
-    /// What there was when they were added up, if files have turned out to be unreadable.
+    /// The coverage at the time when they were added up, if files have turned out to be unreadable.
     loaded: Arc<OnceLock<Coverage>>,
 }
 
-/// What ended a sum that may be completed in another attempt.
+/// Reasons why a sum ended that another attempt may complete.
 #[derive(Default)]
 struct Setbacks {
     /// A compaction has replaced files.
@@ -321,7 +321,7 @@ impl RangeSum {
         Ok(())
     }
 
-    /// How much there is, and where; once they are added up, how much there was then.
+    /// The number of profiles and their places; once they are added up, as it was then.
     pub fn coverage(&self) -> &Coverage {
         self.loaded.get().unwrap_or(&self.coverage)
     }

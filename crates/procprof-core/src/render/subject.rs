@@ -48,7 +48,7 @@ impl StoredProfiles {
         self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is; `None` for all.
+    /// The coverage, if some are left out.
     fn coverage(&self) -> Option<Coverage> {
         let late = self.late();
         let unreadable = [self.unreadable.as_slice(), late.as_slice()].concat();

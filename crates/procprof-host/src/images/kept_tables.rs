@@ -38,7 +38,7 @@ impl FileKey {
     }
 }
 
-/// What was made of a file.
+/// The tables made of a file.
 #[derive(Clone, Debug)]
 pub(super) struct FileTables {
     /// The compiled regions.

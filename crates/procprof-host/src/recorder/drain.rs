@@ -13,7 +13,7 @@ use crate::kernel::{MappedRing, locked};
 /// whole copies of stacks.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// What the other thread does.
+/// The state of the other thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
     Busy,

@@ -17,7 +17,7 @@ pub(crate) struct MarkupWriter<'a> {
 macro_rules! markup {
     ($writer:expr, $markup:literal $(, $value:expr)* $(,)?) => {{
         const { assert!($crate::display::markup::names_no_value($markup), "values of markup follow it") };
-        $writer.write_escaped(format_args!($markup $(, $crate::display::markup::Escaped(&$value))*));
+        $writer.write_escaped(format_args!($markup $(, $crate::display::markup::EscapedValue(&$value))*));
     }};
 }
 pub(crate) use markup;
@@ -52,27 +52,27 @@ impl<'a> MarkupWriter<'a> {
 }
 
 /// A value whose text is escaped as it is written.
-pub(crate) struct Escaped<'a, T: ?Sized>(pub(crate) &'a T);
+pub(crate) struct EscapedValue<'a, T: ?Sized>(pub(crate) &'a T);
 
-impl<T: Display + ?Sized> Display for Escaped<'_, T> {
+impl<T: Display + ?Sized> Display for EscapedValue<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match f.precision() {
-            Some(digits) => write!(Escape(f), "{:.digits$}", self.0),
-            None => write!(Escape(f), "{}", self.0),
+            Some(digits) => write!(EscapingFormatter(f), "{:.digits$}", self.0),
+            None => write!(EscapingFormatter(f), "{}", self.0),
         }
     }
 }
 
-impl LowerHex for Escaped<'_, u64> {
+impl LowerHex for EscapedValue<'_, u64> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         LowerHex::fmt(self.0, f)
     }
 }
 
 /// Escapes what is written to it.
-struct Escape<'a, 'b>(&'a mut fmt::Formatter<'b>);
+struct EscapingFormatter<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
-impl Write for Escape<'_, '_> {
+impl Write for EscapingFormatter<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'.' | b'-' | b'#' | b'%')) {
             return self.0.write_str(text);

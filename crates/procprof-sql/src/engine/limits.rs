@@ -83,17 +83,17 @@ impl StatementMemory {
         }
         let reservation = MemoryConsumer::new("functions").register(&self.pool);
         reservation.try_grow(values.capacity())?;
-        Ok(bytes::Bytes::from_owner(Held { values, _reservation: reservation }).into())
+        Ok(bytes::Bytes::from_owner(ReservedBytes { values, _reservation: reservation }).into())
     }
 }
 
 /// Bytes and their reservation.
-struct Held {
+struct ReservedBytes {
     values: Buffer,
     _reservation: MemoryReservation,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.values
     }

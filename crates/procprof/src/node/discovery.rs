@@ -34,7 +34,7 @@ struct Known {
     program: String,
     membership: Membership,
     hint: Option<String>,
-    /// What is not read of it, beyond a limit.
+    /// The texts of it that are not read whole, beyond a limit.
     oversized: Vec<String>,
     cpu: Duration,
     is_seen: bool,
@@ -58,7 +58,7 @@ pub(super) struct Discovery {
 pub(super) struct Service {
     pub(super) facts: ServiceFacts,
     pub(super) treatment: Treatment,
-    /// Those of its hints that tell of texts that are not read whole.
+    /// The hints among its own that tell of texts that are not read whole.
     pub(super) oversized: Vec<String>,
 }
 

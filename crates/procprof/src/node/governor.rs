@@ -17,7 +17,7 @@ pub(super) const LOWEST_FOR_OTHER_COSTS: u32 = 10;
 /// Intervals with enough memory after which the rate may rise.
 const QUIET_INTERVALS: u32 = 10;
 
-/// What an interval has cost, in thousandths of a CPU.
+/// The cost of an interval, in thousandths of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CostMilli {
     /// CPU time of the agent and of the kernel for its samples, in proportion to the rate.

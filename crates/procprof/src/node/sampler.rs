@@ -209,7 +209,7 @@ struct Cost {
     at: Instant,
     cpu: u64,
     captures: u64,
-    /// Of this thread, which takes the samples in, and for making profiles of them.
+    /// CPU time of this thread, which takes the samples in, and for making profiles of them.
     sampling: u64,
     samples: u64,
 }

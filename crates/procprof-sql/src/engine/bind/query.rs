@@ -439,7 +439,7 @@ pub(super) fn unknown_ordinal(number: usize) -> SqlError {
     SqlError::new(SqlErrorKind::UnknownColumn, format!("no such column: {number} in 'order clause'"))
 }
 
-/// What a set operation combines: the sides of a row of `UNION ALL`, or of `UNION DISTINCT`, or the two of another.
+/// The operands of a set operation: the sides of a row of `UNION ALL`, or of `UNION DISTINCT`, or the two of another.
 fn operands(body: &SetExpr) -> Vec<&SetExpr> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return vec![body] };
     let (mut sides, mut rest) = (vec![&**right], &**left);
