@@ -59,7 +59,7 @@ mod retention;
 mod store;
 mod stored;
 
-pub use blobs::{BlobFolder, BlobName, Blobs, Listing, Piece, Unfinished};
+pub use blobs::{BlobFolder, BlobName, Blobs, Listing, Piece, Stamp, Unfinished};
 pub use cache::CacheKey;
 pub use catalog::{FunctionRows, Rows};
 pub use error::{Error, Result};

@@ -22,11 +22,6 @@ fn writer() {
     let store =
         procprof_store::Store::open(folder, StoreOptions { journal_bytes_max: 6000, ..StoreOptions::default() })
             .unwrap();
-    let say = |word: &str, number: u128| {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "did {word} {number}").unwrap();
-        out.flush().unwrap();
-    };
     let first: u128 = std::env::var(FIRST).unwrap().parse().unwrap();
     for number in first.. {
         put(&store, number, 10001 + number as u64 % 2, "cpu", START + number as i64 * SECOND).unwrap();
@@ -78,6 +73,13 @@ fn writer() {
     }
 }
 
+/// Reports a step of the killed process after it is done.
+pub(crate) fn say(word: &str, number: u128) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "did {word} {number}").unwrap();
+    out.flush().unwrap();
+}
+
 #[derive(Default)]
 struct Acknowledged {
     put: BTreeSet<u128>,
@@ -88,9 +90,7 @@ struct Acknowledged {
 }
 
 impl Acknowledged {
-    fn read_line(&mut self, line: &str) {
-        let Some((word, number)) = line.strip_prefix("did ").and_then(|line| line.split_once(' ')) else { return };
-        let number: u128 = number.parse().unwrap();
+    fn note(&mut self, word: &str, number: u128) {
         match word {
             "put" => drop(self.put.insert(number)),
             "pin" => drop(self.pinned.insert(number)),
@@ -103,10 +103,23 @@ impl Acknowledged {
 }
 
 fn run_and_kill(folder: &Path, first: u32, after: Duration, acknowledged: &mut Acknowledged) {
+    let envs = [(FOLDER, folder.display().to_string()), (FIRST, first.to_string())];
+    // One in four is killed soon after its start, mostly while it opens the store; the others while they write.
+    kill("kill::writer", &envs, !first.is_multiple_of(4), after, |word, number| acknowledged.note(word, number));
+}
+
+/// Runs a test of this program as a process of its own and kills it so long after its start, or after the first step
+/// that it reports. `noted` gets the steps.
+pub(crate) fn kill(
+    test: &str,
+    envs: &[(&str, String)],
+    after_a_step: bool,
+    after: Duration,
+    mut noted: impl FnMut(&str, u128) + Send,
+) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::writer", "--nocapture", "--test-threads=1"])
-        .env(FOLDER, folder)
-        .env(FIRST, first.to_string())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .envs(envs.iter().map(|(name, value)| (name, value)))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -116,12 +129,14 @@ fn run_and_kill(folder: &Path, first: u32, after: Duration, acknowledged: &mut A
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for line in output.lines() {
-                acknowledged.read_line(&line.unwrap());
-                let _ = sender.send(());
+                let line = line.unwrap();
+                if let Some((word, number)) = line.strip_prefix("did ").and_then(|step| step.split_once(' ')) {
+                    noted(word, number.parse().unwrap());
+                    let _ = sender.send(());
+                }
             }
         });
-        // One in four is killed soon after its start, mostly while it opens the store; the others while they write.
-        if !first.is_multiple_of(4) {
+        if after_a_step {
             first_acknowledged.recv_timeout(Duration::from_secs(180)).expect("the writer writes");
         }
         std::thread::sleep(after);

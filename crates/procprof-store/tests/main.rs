@@ -9,6 +9,7 @@ mod errors;
 mod folders;
 mod full_disk;
 mod functions;
+mod identity;
 mod import;
 mod kill;
 #[path = "../../procprof-files/tests/versions/law.rs"]

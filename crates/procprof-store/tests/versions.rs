@@ -25,7 +25,7 @@ fn the_journal() {
 
 #[test]
 fn the_catalog() {
-    check(&Row { name: "catalog", version: 9, make: make_catalog, read: read_catalog, mark: None });
+    check(&Row { name: "catalog", version: 10, make: make_catalog, read: read_catalog, mark: None });
 }
 
 #[test]
@@ -35,11 +35,11 @@ fn a_catalog_of_another_version_is_made_anew() {
     // Where SQLite has the `user_version`.
     let file = folder.path().join("catalog.sqlite");
     let mut content = std::fs::read(&file).unwrap();
-    assert_eq!(content[60..64], 9_u32.to_be_bytes());
-    content[60..64].copy_from_slice(&10_u32.to_be_bytes());
+    assert_eq!(content[60..64], 10_u32.to_be_bytes());
+    content[60..64].copy_from_slice(&11_u32.to_be_bytes());
     std::fs::write(&file, content).unwrap();
     let store = open(folder.path());
-    assert_eq!(store.opened().rebuilt.as_deref(), Some("of version 10, not 9"));
+    assert_eq!(store.opened().rebuilt.as_deref(), Some("of version 11, not 10"));
     assert_eq!(all(&store, 10).len(), 2);
 }
 

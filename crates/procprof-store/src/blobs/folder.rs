@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use procprof_files::{EntryKind, Folder, NewFile};
+use procprof_files::{EntryKind, FileState, Folder, NewFile};
 
-use super::{BlobName, Blobs, Listing, Piece, Unfinished, check_folder, is_name};
+use super::{BlobName, Blobs, Listing, Piece, Stamp, Unfinished, check_folder, is_name};
 use crate::{Error, Result};
 
 /// Mode of the files.
@@ -47,7 +47,12 @@ impl BlobFolder {
 }
 
 impl Blobs for BlobFolder {
-    fn put(&self, folder: &str, names: &mut dyn Iterator<Item = String>, chunks: &[&[u8]]) -> Result<Option<String>> {
+    fn put(
+        &self,
+        folder: &str,
+        names: &mut dyn Iterator<Item = String>,
+        chunks: &[&[u8]],
+    ) -> Result<Option<(String, Stamp)>> {
         check_folder(folder)?;
         let place = folder.split('/').try_fold(self.folder.clone(), |parent, name| parent.make_folder(name))?;
         let file = self.begin(&place, chunks)?;
@@ -62,13 +67,17 @@ impl Blobs for BlobFolder {
         let taken = file.take_free(legal)?;
         match wrong {
             Some(error) => Err(error),
-            None => Ok(taken),
+            None => Ok(taken.map(|name| {
+                let stamp = stamp_of(&place, &name);
+                (name, stamp)
+            })),
         }
     }
 
-    fn replace(&self, blob: BlobName<'_>, chunks: &[&[u8]]) -> Result<()> {
+    fn replace(&self, blob: BlobName<'_>, chunks: &[&[u8]]) -> Result<Stamp> {
         let folder = self.folder(blob.folder())?;
-        Ok(self.begin(&folder, chunks)?.replace(blob.name())?)
+        self.begin(&folder, chunks)?.replace(blob.name())?;
+        Ok(stamp_of(&folder, blob.name()))
     }
 
     fn get(&self, blob: BlobName<'_>, range: Range<u64>) -> Result<Option<Piece>> {
@@ -78,13 +87,14 @@ impl Blobs for BlobFolder {
             opened => opened?,
         };
         let failed = |source| Error::io("read", self.folder.path().join(blob.to_string()), source);
+        let stamp = stamp(&FileState::from_file(&file).map_err(failed)?);
         if range.start > 0 {
             file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
         }
         let wanted = range.end.min(size).saturating_sub(range.start);
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
         file.take(wanted).read_to_end(&mut bytes).map_err(failed)?;
-        Ok(Some(Piece { bytes, size }))
+        Ok(Some(Piece { bytes, size, stamp }))
     }
 
     fn list(&self, folder: &str, unfinished: Unfinished) -> Result<Listing> {
@@ -99,7 +109,10 @@ impl Blobs for BlobFolder {
         for (name, kind) in place.entries()? {
             match kind {
                 EntryKind::Folder if is_name(&name) => listing.folders.push(name),
-                EntryKind::File if is_name(&name) => listing.blobs.push(name),
+                EntryKind::File if is_name(&name) => {
+                    let stamp = stamp_of(&place, &name);
+                    listing.blobs.push((name, stamp));
+                }
                 EntryKind::File if name.starts_with('.') && name.ends_with(".tmp") => {
                     if unfinished == Unfinished::Discard {
                         place.remove(&name)?;
@@ -123,4 +136,16 @@ impl Blobs for BlobFolder {
     fn free_bytes(&self) -> Result<u64> {
         Ok(self.folder.free_bytes()?)
     }
+}
+
+/// The stamp of a file; the default one, which is nobody's, when it is gone.
+fn stamp_of(folder: &Folder, name: &str) -> Stamp {
+    folder.state(name).as_ref().map(stamp).unwrap_or_default()
+}
+
+/// FNV-1a (64 bits) of inode, size and time of the last write.
+fn stamp(state: &FileState) -> Stamp {
+    let numbers = [state.inode, state.bytes, state.modified_nanos.cast_unsigned()];
+    let bytes = numbers.into_iter().flat_map(u64::to_le_bytes);
+    Stamp(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
 }

@@ -76,6 +76,11 @@ fn wrong(what: &'static str, text: &str) -> Error {
     }
 }
 
+/// A number that stands for the content of a blob: one that was written to, or another one of the same name, has
+/// another stamp. The same content may get another stamp, for example when it is restored from a backup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(pub u64);
+
 /// A part of a blob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
@@ -83,6 +88,8 @@ pub struct Piece {
     pub bytes: Vec<u8>,
     /// Size of the whole blob.
     pub size: u64,
+    /// Stamp of the whole blob.
+    pub stamp: Stamp,
 }
 
 /// The contents of one folder of blobs.
@@ -91,7 +98,7 @@ pub struct Listing {
     /// Folders in it, in no order.
     pub folders: Vec<String>,
     /// Blobs in it, in no order.
-    pub blobs: Vec<String>,
+    pub blobs: Vec<(String, Stamp)>,
     /// Entries that are not blobs: links, pipes, invalid names.
     pub odd: Vec<String>,
     /// Half-written blobs that were discarded.
@@ -110,14 +117,20 @@ pub enum Unfinished {
 /// Named byte strings. All methods block and may be called from many threads.
 pub trait Blobs: fmt::Debug + Send + Sync {
     /// Writes a blob under the first of the names that is free in a folder, which is created if needed; returns that
-    /// name, or `None` if all are taken. `names` may be long; only the needed ones are evaluated.
+    /// name with the blob's stamp, or `None` if all are taken. `names` may be long; only the needed ones are evaluated.
     ///
     /// If this returns a name, the blob survives a power cut; if it returns an error, nothing of it is left. Nothing is
     /// replaced.
-    fn put(&self, folder: &str, names: &mut dyn Iterator<Item = String>, chunks: &[&[u8]]) -> Result<Option<String>>;
+    fn put(
+        &self,
+        folder: &str,
+        names: &mut dyn Iterator<Item = String>,
+        chunks: &[&[u8]],
+    ) -> Result<Option<(String, Stamp)>>;
 
-    /// Replaces the content of a blob. Readers see the old or the new one, whole, also after a power cut.
-    fn replace(&self, blob: BlobName<'_>, chunks: &[&[u8]]) -> Result<()>;
+    /// Replaces the content of a blob, and returns its new stamp. Readers see the old or the new one, whole, also after
+    /// a power cut.
+    fn replace(&self, blob: BlobName<'_>, chunks: &[&[u8]]) -> Result<Stamp>;
 
     /// The bytes of a range, which may reach beyond the end; `None` if there is no such blob.
     fn get(&self, blob: BlobName<'_>, range: Range<u64>) -> Result<Option<Piece>>;
@@ -133,10 +146,10 @@ pub trait Blobs: fmt::Debug + Send + Sync {
 }
 
 /// Reads a whole blob of at most `bytes_max` bytes; `None` when there is no such blob.
-pub(crate) fn read(blobs: &dyn Blobs, blob: BlobName<'_>, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+pub(crate) fn read(blobs: &dyn Blobs, blob: BlobName<'_>, bytes_max: u64) -> Result<Option<Piece>> {
     let Some(piece) = blobs.get(blob, 0..bytes_max)? else { return Ok(None) };
     check_size(blob, piece.size, bytes_max)?;
-    Ok(Some(piece.bytes))
+    Ok(Some(piece))
 }
 
 /// Refuses a blob that is too large.

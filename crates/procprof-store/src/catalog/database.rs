@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{broken, failed};
 use super::schema::{self, COLUMNS, ENTRIES};
@@ -45,10 +45,17 @@ pub(crate) fn open_checked(path: &Path) -> std::result::Result<(Connection, bool
     let connection = open_writer(path).map_err(broken)?;
     let version = schema::version(&connection).map_err(broken)?;
     if version != schema::VERSION {
-        return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
+        let upgraded = schema::upgrade(&connection, version).map_err(|source| match source.sqlite_error_code() {
+            // Its tables are not those of its version.
+            Some(ErrorCode::Unknown) => Unfit::Because(source.to_string()),
+            _ => broken(source),
+        });
+        if !upgraded? {
+            return Err(Unfit::Because(format!("of version {version}, not {}", schema::VERSION)));
+        }
     }
     let more = "type, started, duration, trigger, cluster, labels, samples, totals, top_function, threads, functions, \
-                engine, lost, words";
+                engine, lost, stamp, words";
     let tables = connection.prepare(&format!("SELECT {COLUMNS}, {more} FROM {ENTRIES}")).map(drop);
     if let Err(error) = tables {
         return Err(Unfit::Because(error.to_string()));

@@ -31,8 +31,8 @@ mod snapshot;
 
 pub use functions::FunctionRows;
 use functions::Names;
-pub(crate) use row::{Brief, NewRow};
-use row::{Json, Raw, blob, brief, id, insert, raw, remove_file};
+pub(crate) use row::{Brief, KnownFile, NewRow};
+use row::{Json, Raw, blob, brief, id, insert, known_file, raw, remove_file};
 pub use rows::Rows;
 
 /// The catalog.
@@ -101,6 +101,8 @@ impl Catalog {
         let filled = || {
             let fresh = Catalog::new(&beside, 0, create(&beside)?);
             let done = fill(&fresh)?;
+            // A broken catalog may have none.
+            fresh.retire(&self.retired_names().unwrap_or_default())?;
             fresh.set_complete().map(|()| done)
         };
         let done = match filled() {
@@ -230,11 +232,50 @@ impl Catalog {
         })
     }
 
-    /// Node and file of a profile.
-    pub(crate) fn file_of(&self, id: ProfileId) -> Result<Option<(u64, String)>> {
+    /// The file of a profile.
+    pub(crate) fn file_of(&self, id: ProfileId) -> Result<Option<KnownFile>> {
         self.read("look up", |reader| {
-            let mut statement = reader.prepare_cached("SELECT node, file FROM profiles WHERE id = ?")?;
-            statement.query_row([blob(id)], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))).optional()
+            let mut statement = reader.prepare_cached("SELECT node, file, stamp FROM profiles WHERE id = ?")?;
+            statement.query_row([blob(id)], known_file).optional()
+        })
+    }
+
+    /// Notes the stamps of files whose rows are right.
+    pub(crate) fn set_stamps(&self, files: &[KnownFile]) -> Result<()> {
+        self.write_named("note stamps of files", |transaction, _| {
+            let mut statement =
+                transaction.prepare_cached("UPDATE profiles SET stamp = ? WHERE node = ? AND file = ?")?;
+            for KnownFile { node, file, stamp } in files {
+                statement.execute(params![stamp.0.cast_signed(), node.cast_signed(), file])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether a file of that name has gone.
+    pub(crate) fn is_retired(&self, node: u64, file: &str) -> Result<bool> {
+        self.read("look up", |reader| {
+            let mut statement = reader.prepare_cached("SELECT 1 FROM retired_names WHERE node = ? AND file = ?")?;
+            statement.exists(params![node.cast_signed(), file])
+        })
+    }
+
+    /// Names of files that have gone, by node, the oldest first.
+    fn retired_names(&self) -> Result<Vec<(i64, String)>> {
+        self.read("look up", |reader| {
+            let mut statement = reader.prepare("SELECT node, file FROM retired_names ORDER BY number")?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+    }
+
+    fn retire(&self, names: &[(i64, String)]) -> Result<()> {
+        self.write_named("add", |transaction, _| {
+            let mut statement =
+                transaction.prepare("INSERT OR IGNORE INTO retired_names (node, file) VALUES (?, ?)")?;
+            for (node, file) in names {
+                statement.execute(params![node, file])?;
+            }
+            Ok(())
         })
     }
 
@@ -243,12 +284,11 @@ impl Catalog {
         database::bytes(&self.path)
     }
 
-    /// Node and file of every row.
-    pub(crate) fn files(&self) -> Result<Vec<(u64, String)>> {
+    /// The file of every row.
+    pub(crate) fn files(&self) -> Result<Vec<KnownFile>> {
         self.read("compare with the folder", |reader| {
-            let mut statement = reader.prepare("SELECT node, file FROM profiles")?;
-            let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?)))?;
-            rows.collect()
+            let mut statement = reader.prepare("SELECT node, file, stamp FROM profiles")?;
+            statement.query_map([], known_file)?.collect()
         })
     }
 

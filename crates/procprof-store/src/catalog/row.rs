@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, Transaction, params};
 
 use super::functions::{self, Names};
 use crate::stored::{Facts, FileName};
-use crate::{Entry, Error, Format, FunctionTable, Result};
+use crate::{Entry, Error, Format, FunctionTable, Result, Stamp};
 
 /// One row to be written.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct NewRow<'a> {
     pub(crate) node: u64,
     pub(crate) file: String,
     pub(crate) bytes: u64,
+    /// Stamp of the file.
+    pub(crate) stamp: Stamp,
     pub(crate) facts: Cow<'a, Facts>,
     /// What its functions take, if that is known.
     pub(crate) functions: Option<Cow<'a, FunctionTable>>,
@@ -51,6 +53,14 @@ pub(crate) struct Brief {
     pub(crate) bytes: u64,
 }
 
+/// A file as the catalog knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownFile {
+    pub(crate) node: u64,
+    pub(crate) file: String,
+    pub(crate) stamp: Stamp,
+}
+
 /// Removes the row of a file.
 pub(super) fn remove_file(connection: &Connection, node: u64, file: &str) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached("DELETE FROM profiles WHERE node = ? AND file = ?")?;
@@ -69,8 +79,8 @@ pub(super) fn insert(
     let profile_type = row_type(row);
     let has_samples = FileName::parse(&row.file).is_some_and(|name| name.format == Format::Pprof);
     let sql = "INSERT OR IGNORE INTO profiles (id, node, type, file, completed, bytes, started, duration, trigger, \
-               cluster, labels, samples, totals, top_function, total, instance, threads, functions, engine, lost) \
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+               cluster, labels, samples, totals, top_function, total, instance, threads, functions, engine, lost, \
+               stamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let added = transaction.prepare_cached(sql)?.execute(params![
         blob(row.id),
         row.node.cast_signed(),
@@ -92,6 +102,7 @@ pub(super) fn insert(
         functions::known(row.functions.as_deref(), has_samples).number(),
         meta.engine,
         meta.lost.and_then(|lost| i64::try_from(lost).ok()).unwrap_or(-1),
+        row.stamp.0.cast_signed(),
     ])?;
     if added == 0 {
         return Ok(false);
@@ -135,6 +146,15 @@ pub(super) fn brief(row: &Row<'_>) -> rusqlite::Result<Brief> {
         profile_type: row.get::<_, String>(2)?.parse().unwrap_or_else(|_| ProfileType::Other("other".to_owned())),
         completed: Nanos(row.get(3)?),
         bytes: row.get::<_, i64>(4)?.cast_unsigned(),
+    })
+}
+
+/// Reads `node, file, stamp`.
+pub(super) fn known_file(row: &Row<'_>) -> rusqlite::Result<KnownFile> {
+    Ok(KnownFile {
+        node: row.get::<_, i64>(0)?.cast_unsigned(),
+        file: row.get(1)?,
+        stamp: Stamp(row.get::<_, i64>(2)?.cast_unsigned()),
     })
 }
 

@@ -1,10 +1,10 @@
-//! The catalog's tables. Any change here changes [`VERSION`], and a catalog of another version is rebuilt from the
-//! files.
+//! The catalog's tables. Any change here changes [`VERSION`]. A catalog of a version before gets what was added since
+//! ([`ADDED`]); one of any other version is rebuilt from the files.
 
 use rusqlite::Connection;
 
 /// The database's `user_version`, written with the first complete filling.
-pub(crate) const VERSION: i64 = 9;
+pub(crate) const VERSION: i64 = 10;
 
 /// `profiles` has the columns to filter, sort and sum by, `profile_details` those to show, with the same `seq`: they
 /// are ten times as long, and reading 100,000 rows would read them, too.
@@ -88,6 +88,29 @@ CREATE INDEX without_functions ON profiles (completed, id, node, type, cluster, 
 CREATE INDEX by_top_function ON profiles (top_function, type, node, completed, bytes);
 ";
 
+/// The additions of each version to [`TABLES`].
+///
+/// `stamp` is that of the file when the row was made, 0 where it is unknown. `retired_names` has the last 100,000 names
+/// whose rows have gone: no new file gets one of them.
+const ADDED: [(i64, &str); 1] = [(
+    10,
+    "
+ALTER TABLE profiles ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE retired_names (
+    number INTEGER PRIMARY KEY,
+    node INTEGER NOT NULL,
+    file TEXT NOT NULL,
+    UNIQUE (node, file)
+) STRICT;
+CREATE TRIGGER name_retires AFTER DELETE ON profiles BEGIN
+    INSERT OR IGNORE INTO retired_names (node, file) VALUES (old.node, old.file);
+END;
+CREATE TRIGGER retired_names_end AFTER INSERT ON retired_names BEGIN
+    DELETE FROM retired_names WHERE number <= new.number - 100000;
+END;
+",
+)];
+
 /// Values of `seq` in a piece, as the triggers have it.
 pub(crate) const PIECE_ROWS: i64 = 4096;
 
@@ -98,8 +121,17 @@ pub(crate) const ENTRIES: &str = "profiles LEFT JOIN profile_details USING (seq)
 
 /// Creates the tables of an empty database.
 pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
+    let added: String = ADDED.iter().map(|(_, tables)| *tables).collect();
     // One transaction, so that the log has each page once.
-    connection.execute_batch(&format!("BEGIN; {TABLES} COMMIT;"))
+    connection.execute_batch(&format!("BEGIN; {TABLES} {added} COMMIT;"))
+}
+
+/// Adds to a database what came after its version; returns whether there is a way from that version to this one.
+pub(crate) fn upgrade(connection: &Connection, version: i64) -> rusqlite::Result<bool> {
+    let Some(first) = ADDED.iter().position(|(added, _)| *added == version + 1) else { return Ok(false) };
+    let added: String = ADDED[first..].iter().map(|(_, tables)| *tables).collect();
+    connection.execute_batch(&format!("BEGIN; {added} PRAGMA user_version = {VERSION}; COMMIT;"))?;
+    Ok(true)
 }
 
 /// The version of a database; 0 when it was never filled.

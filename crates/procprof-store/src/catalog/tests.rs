@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::stored::Facts;
-use crate::{Column, FunctionTable, FunctionValues, Order, RowQuery, Values};
+use crate::{Column, FunctionTable, FunctionValues, Order, RowQuery, Stamp, Values};
 use procprof_profile::Meta;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ fn row(number: u64) -> NewRow<'static> {
     let file = format!("cpu-profile-20251120-{hour:02}{minute:02}{second:02}-pprof.gz");
     let meta = Meta { id: Some(id), node: Some(1), ..Meta::default() };
     let facts = Facts { meta, start: Nanos(number as i64), ..Facts::default() };
-    NewRow { id, node: 1, file, bytes: 1, facts: Cow::Owned(facts), functions: None }
+    NewRow { id, node: 1, file, bytes: 1, stamp: Stamp(0), facts: Cow::Owned(facts), functions: None }
 }
 
 fn catalog(folder: &Path) -> Catalog {

@@ -19,16 +19,17 @@ use procprof_profile::{Meta, Nanos, ProfileId, ProfileType};
 
 use self::in_flight::InFlight;
 use self::lock_file::LockFile;
-use self::reconcile::reconcile;
+use self::reconcile::{add, compare, reconcile};
 use crate::blobs::{self, BlobFolder, BlobName, Blobs, Unfinished};
 use crate::cache::Cache;
-use crate::catalog::{Catalog, NewRow};
+use crate::catalog::{Catalog, KnownFile, NewRow};
 use crate::journal::Ledger;
 use crate::mutex::lock;
 use crate::stored::{self, Facts, FileName};
 use crate::{
     CacheKey, Column, Cursor, Encoded, Entry, Error, ErrorEntry, ErrorFilter, ErrorRow, Filter, Format, FunctionTable,
-    ItemKey, JournalDamage, NewProfile, Page, PageRequest, Result, RowQuery, Rows, StoreOptions, Timeline, Usage,
+    ItemKey, JournalDamage, NewProfile, Page, PageRequest, Result, RowQuery, Rows, Stamp, StoreOptions, Timeline,
+    Usage,
 };
 
 pub use self::import::{IMPORTED_FROM, ImportItem, ImportOptions, ImportReport, NOT_A_NAME};
@@ -41,6 +42,8 @@ pub const DATA_FORMAT: DiskFormat = DiskFormat { name: "store", version: 1 };
 const MODE: u32 = 0o640;
 /// Seconds tried, after the start, for a name that is free.
 const SECONDS_TRIED: i64 = 86_400;
+/// Reads of a file that is replaced each time meanwhile.
+const READS_MAX: u32 = 16;
 
 /// A folder of profiles. All methods block; share it between threads by reference.
 #[derive(Debug)]
@@ -65,6 +68,15 @@ pub struct Store {
     opened: Opened,
     /// The last one, so that the folder is free when all else has ended.
     lock_file: LockFile,
+}
+
+/// The result of comparing a file with its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Examined {
+    /// The row tells what the file contains.
+    Known,
+    /// The file does not tell whose it is.
+    Unknown,
 }
 
 /// Profiles with unreadable files that a store remembers, at most.
@@ -248,13 +260,32 @@ impl Store {
         self.healing(|| self.catalog.rows(query.clone(), pins.clone()))
     }
 
-    /// The file of a profile, as it is stored.
+    /// The file of a profile, as it is stored. A file that was exchanged for that of another profile is never returned:
+    /// it is listed under its own id from then on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Gone`] when the file is not there; [`Error::TooLarge`].
     pub fn open_bytes(&self, id: ProfileId) -> Result<Vec<u8>> {
-        let entry = self.get(id)?;
-        let folder = folder(entry.node);
-        let blob = BlobName::new(&folder, &entry.file_name)?;
-        let bytes = blobs::read(&*self.blobs, blob, self.options.profile_bytes_max)?;
-        bytes.ok_or_else(|| Error::Gone { id, file: blob.to_string() })
+        let mut blob = String::new();
+        for _ in 0..READS_MAX {
+            let known = self.healing(|| self.catalog.file_of(id))?.ok_or(Error::NotFound { id })?;
+            let folder = folder(known.node);
+            let name = BlobName::new(&folder, &known.file)?;
+            blob = name.to_string();
+            let Some(piece) = blobs::read(&*self.blobs, name, self.options.profile_bytes_max)? else { break };
+            if piece.stamp == known.stamp {
+                return Ok(piece.bytes);
+            }
+            let seen = self.healing(|| {
+                let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+                let _removal = lock(&self.removal);
+                self.examine(id)
+            })?;
+            if seen == Some(Examined::Unknown) {
+                return Ok(piece.bytes);
+            }
+        }
+        Err(Error::Gone { id, file: blob })
     }
 
     /// Remembers that the file of a profile can't be read, until it is replaced or deleted; whether that is new.
@@ -283,8 +314,7 @@ impl Store {
             if lock(&self.ledger).pins().contains(&id) {
                 return Err(Error::Pinned { id });
             }
-            self.remove(entry.node, &entry.file_name, id)?;
-            Ok(entry)
+            if self.remove(id)? { Ok(entry) } else { Err(Error::NotFound { id }) }
         })
     }
 
@@ -394,12 +424,12 @@ impl Store {
         if self.catalog.file_of(id)?.is_some() {
             return Err(Error::Exists { id });
         }
-        let file = self.put_file(node, (&profile_type, facts.start, format), chunks)?;
+        let (file, stamp) = self.put_file(node, (&profile_type, facts.start, format), chunks)?;
         let facts = match format {
             Format::Pprof => Cow::Borrowed(facts),
             _ => Cow::Owned(Facts::of_stored_page(node, &file, id)?),
         };
-        let row = NewRow { id, node, file, bytes, facts, functions: functions.map(Cow::Borrowed) };
+        let row = NewRow { id, node, file, bytes, stamp, facts, functions: functions.map(Cow::Borrowed) };
         if let Err(error) = self.catalog.insert(&row) {
             if let Err(left) = self.delete_file(node, &row.file) {
                 tracing::error!(error = %left, "take back a file without a row");
@@ -409,32 +439,89 @@ impl Store {
         Ok(self.with_pin(row.entry()?))
     }
 
-    /// Writes a file of a profile under the first free name from the second of its start on. Returns the name.
+    /// Writes a file of a profile under the first name, from the second of its start on, that no file has or had.
+    /// Returns the name and the file's stamp.
     fn put_file(
         &self,
         node: u64,
         (profile_type, start, format): (&ProfileType, Nanos, Format),
         chunks: &[&[u8]],
-    ) -> Result<String> {
+    ) -> Result<(String, Stamp)> {
         // An error here means a start that no name can express; later seconds are skipped.
         stored::second_of(start, 0)?;
-        let name = |later| Some(FileName::compose(profile_type, stored::second_of(start, later).ok()?, format));
+        let mut failed = None;
+        let name = |later| {
+            let name = FileName::compose(profile_type, stored::second_of(start, later).ok()?, format);
+            match self.catalog.is_retired(node, &name) {
+                Ok(retired) => Some((name, retired)),
+                Err(error) => {
+                    failed = Some(error);
+                    None
+                }
+            }
+        };
+        let names = (0..SECONDS_TRIED).map_while(name);
+        let mut names = names.filter_map(|(name, retired)| (!retired).then_some(name));
         let folder = folder(node);
-        let put = self.blobs.put(&folder, &mut (0..SECONDS_TRIED).map_while(name), chunks)?;
-        put.ok_or_else(|| Error::malformed(folder, "no free name within a day of the start"))
+        let put = self.blobs.put(&folder, &mut names, chunks)?;
+        match (put, failed) {
+            (Some(put), _) => Ok(put),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(Error::malformed(folder, "no free name within a day of the start")),
+        }
     }
 
     fn delete_file(&self, node: u64, file: &str) -> Result<()> {
         self.blobs.delete(BlobName::new(&folder(node), file)?)
     }
 
-    /// Removes file, row and cached renderings; the caller holds the locks `gate` and `removal`.
-    fn remove(&self, node: u64, file: &str, id: ProfileId) -> Result<()> {
-        self.delete_file(node, file)?;
+    /// Removes file, row and cached renderings; returns whether they were there. The caller holds the locks `gate` and
+    /// `removal`.
+    fn remove(&self, id: ProfileId) -> Result<bool> {
+        let Some(known) = self.own_file(id)? else { return Ok(false) };
+        self.delete_file(known.node, &known.file)?;
         self.catalog.remove(id)?;
+        self.forget(id);
+        Ok(true)
+    }
+
+    fn forget(&self, id: ProfileId) {
         lock(&self.cache).forget(id);
         lock(&self.damaged).remove(&id);
-        Ok(())
+    }
+
+    /// The file of a profile, which has no other content than the profile's; `None` when there is no such profile. The
+    /// caller holds the locks `gate` and `removal`.
+    fn own_file(&self, id: ProfileId) -> Result<Option<KnownFile>> {
+        let Some(known) = self.catalog.file_of(id)? else { return Ok(None) };
+        let piece = self.blobs.get(BlobName::new(&folder(known.node), &known.file)?, 0..0)?;
+        if piece.is_none_or(|piece| piece.stamp == known.stamp) {
+            return Ok(Some(known));
+        }
+        self.examine(id)?;
+        self.catalog.file_of(id)
+    }
+
+    /// Compares the file of a profile with its row, and corrects the row; `None` when there is no such profile. The
+    /// caller holds the locks `gate` and `removal`.
+    fn examine(&self, id: ProfileId) -> Result<Option<Examined>> {
+        let Some(KnownFile { node, file, .. }) = self.catalog.file_of(id)? else { return Ok(None) };
+        let compared = compare(&*self.blobs, &self.catalog, &self.options, &[(node, file.clone())])?;
+        if !compared.unknown.is_empty() {
+            return Ok(Some(Examined::Unknown));
+        }
+        if !compared.changed.is_empty() {
+            let mut done = Reconciled::default();
+            add(&*self.blobs, &self.catalog, &self.options, &compared.changed, &mut done)?;
+            if !self.catalog.file_of(id)?.is_some_and(|known| (known.node, &known.file) == (node, &file)) {
+                self.forget(id);
+                tracing::warn!(node, file, "the file of profile {id} has another one's content: {id} is gone");
+            }
+            for odd in &done.odd {
+                tracing::warn!("not listed: {odd}");
+            }
+        }
+        Ok(Some(Examined::Known))
     }
 
     /// Runs a job of the catalog; if the catalog is found to be broken, rebuilds it, unless another thread just did,

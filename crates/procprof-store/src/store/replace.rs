@@ -30,6 +30,7 @@ impl Store {
     fn replace_once(&self, prepared: &Prepared<'_>, chunks: &[&[u8]]) -> Result<Entry> {
         let facts = &prepared.facts;
         let id = facts.meta.id.ok_or(Error::Incomplete { what: "id" })?;
+        self.own_file(id)?.ok_or(Error::NotFound { id })?;
         let old = self.catalog.get(id)?.ok_or(Error::NotFound { id })?;
         let same = facts.meta.node == Some(old.node)
             && facts.meta.profile_type.as_ref() == Some(&old.profile_type)
@@ -41,9 +42,10 @@ impl Store {
         }
         let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         let _flight = self.in_flight.enter(id, old.node, &old.profile_type, old.completed, bytes)?;
-        self.blobs.replace(BlobName::new(&folder(old.node), &old.file_name)?, chunks)?;
+        let stamp = self.blobs.replace(BlobName::new(&folder(old.node), &old.file_name)?, chunks)?;
         let functions = prepared.functions.as_ref().map(Cow::Borrowed);
-        let row = NewRow { id, node: old.node, file: old.file_name, bytes, facts: Cow::Borrowed(facts), functions };
+        let (node, file) = (old.node, old.file_name);
+        let row = NewRow { id, node, file, bytes, stamp, facts: Cow::Borrowed(facts), functions };
         self.catalog.insert(&row)?;
         lock(&self.cache).forget(id);
         lock(&self.damaged).remove(&id);

@@ -146,13 +146,7 @@ impl Store {
                 true => Ok(()),
                 false => Err(format!("delete cached rendering {hash:032x}")),
             },
-            ItemKey::Profile(id) => {
-                let removed = self.catalog.file_of(id).and_then(|found| match found {
-                    Some((node, file)) => self.remove(node, &file, id),
-                    None => Ok(()),
-                });
-                removed.map_err(|error| with_source(&error))
-            }
+            ItemKey::Profile(id) => self.remove(id).map(drop).map_err(|error| with_source(&error)),
         }
     }
 

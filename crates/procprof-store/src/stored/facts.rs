@@ -5,7 +5,7 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{self, BufRead};
 
 use procprof_profile::{Meta, Nanos, ProfileId};
 use serde::{Deserialize, Serialize};
@@ -82,16 +82,19 @@ impl Facts {
         top.into_iter().next().map(|function| function.leaf).filter(|leaf| !leaf.is_empty())
     }
 
-    /// The facts of a pprof file without any in its header: its comments and its own times.
-    pub(crate) fn from_comments(gzip: impl BufRead, unpacked_max: u64) -> Option<Facts> {
-        let comments = comments::read(gzip, unpacked_max).ok()?;
-        comments.meta.id?;
-        Some(Facts {
+    /// The facts of a pprof file without any in its header: its comments and its own times. `None` when they name no
+    /// id.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub(crate) fn from_comments(gzip: impl BufRead, unpacked_max: u64) -> io::Result<Option<Facts>> {
+        let comments = comments::read(gzip, unpacked_max)?;
+        Ok(comments.meta.id.is_some().then_some(Facts {
             meta: comments.meta,
             start: comments.start,
             duration: comments.duration,
             summary: Summary::default(),
-        })
+        }))
     }
 
     /// The facts of a file without any: from folder, name (whose time is UTC) and content.

@@ -10,11 +10,16 @@ fn blob<'a>(folder: &'a str, name: &'a str) -> BlobName<'a> {
 
 fn put(blobs: &dyn Blobs, folder: &str, names: &[&str], content: &[u8]) -> Option<String> {
     let (first, rest) = content.split_at(content.len() / 2);
-    blobs.put(folder, &mut names.iter().map(|name| (*name).to_owned()), &[first, rest]).unwrap()
+    let put = blobs.put(folder, &mut names.iter().map(|name| (*name).to_owned()), &[first, rest]).unwrap();
+    put.map(|(name, _)| name)
 }
 
 fn get(blobs: &dyn Blobs, folder: &str, name: &str) -> Option<Vec<u8>> {
     blobs.get(blob(folder, name), 0..u64::MAX).unwrap().map(|piece| piece.bytes)
+}
+
+fn names(blobs: &dyn Blobs, folder: &str) -> Vec<String> {
+    listed(blobs, folder).blobs.into_iter().map(|(name, _)| name).collect()
 }
 
 fn listed(blobs: &dyn Blobs, folder: &str) -> Listing {
@@ -44,7 +49,8 @@ fn names_are_listed_no_further_than_needed() {
         let blobs = (place.open)(data);
         let mut names = (0..).map(|number: u64| number.to_string());
         for number in 0..3 {
-            assert_eq!(blobs.put("1", &mut names, &[b"x"]).unwrap(), Some(number.to_string()));
+            let (name, _) = blobs.put("1", &mut names, &[b"x"]).unwrap().unwrap();
+            assert_eq!(name, number.to_string());
         }
     });
 }
@@ -83,14 +89,14 @@ fn replaced_deleted_and_listed() {
         blobs.replace(blob("10001", "a"), &[b"new ", b"content"]).unwrap();
         assert_eq!(get(&*blobs, "10001", "a").unwrap(), b"new content");
         assert_eq!(listed(&*blobs, "").folders, ["10001", "10002", "date=2026-11-23"]);
-        assert_eq!(listed(&*blobs, "10001").blobs, ["a", "c"]);
+        assert_eq!(names(&*blobs, "10001"), ["a", "c"]);
         assert_eq!(listed(&*blobs, "date=2026-11-23").folders, ["hour=07"]);
-        assert_eq!(listed(&*blobs, "date=2026-11-23/hour=07").blobs, ["x.parquet"]);
+        assert_eq!(names(&*blobs, "date=2026-11-23/hour=07"), ["x.parquet"]);
         assert_eq!(listed(&*blobs, "10003"), Listing::default());
         blobs.delete(blob("10001", "a")).unwrap();
         blobs.delete(blob("10001", "a")).unwrap();
         blobs.delete(blob("10009", "a")).unwrap();
-        assert_eq!(listed(&*blobs, "10001").blobs, ["c"]);
+        assert_eq!(names(&*blobs, "10001"), ["c"]);
         assert!(blobs.free_bytes().unwrap() > 0);
         drop(blobs);
         assert_eq!(
@@ -102,13 +108,33 @@ fn replaced_deleted_and_listed() {
 }
 
 #[test]
+fn each_content_of_a_name_has_its_stamp() {
+    everywhere(|place, data| {
+        let blobs = (place.open)(data);
+        let name = || blob("1", "a");
+        let put = |content: &[u8]| blobs.put("1", &mut ["a".to_owned()].into_iter(), &[content]).unwrap().unwrap().1;
+        let read = || blobs.get(name(), 1..2).unwrap().unwrap().stamp;
+        let first = put(b"one");
+        assert_eq!((read(), listed(&*blobs, "1").blobs), (first, vec![("a".to_owned(), first)]));
+        let replaced = blobs.replace(name(), &[b"other"]).unwrap();
+        assert_eq!(read(), replaced);
+        blobs.delete(name()).unwrap();
+        let again = put(b"another");
+        assert_eq!(read(), again);
+        assert!(first != replaced && replaced != again && first != again, "{first:?} {replaced:?} {again:?}");
+        drop(blobs);
+        assert_eq!((place.open)(data).get(name(), 0..0).unwrap().unwrap().stamp, again);
+    });
+}
+
+#[test]
 fn what_is_no_name_is_refused_and_leaves_nothing() {
     everywhere(|place, data| {
         let blobs = (place.open)(data);
         for (folder, name) in [("..", "a"), ("1", ".a"), ("1", "../a"), ("", "a"), ("1/", "a")] {
             assert!(blobs.put(folder, &mut [name.to_owned()].into_iter(), &[b"x"]).is_err(), "{folder} {name}");
         }
-        assert!(listed(&*blobs, "1").blobs.is_empty());
+        assert!(names(&*blobs, "1").is_empty());
         assert_eq!(blobs.list("1", Unfinished::Discard).unwrap().discarded, 0);
     });
 }
@@ -128,7 +154,7 @@ fn writers_at_the_same_time_get_names_of_their_own() {
                 });
             }
         });
-        let names = listed(&*blobs, "1").blobs;
+        let names = names(&*blobs, "1");
         assert_eq!(names.len(), 40);
         let whole = |name: &String| get(&*blobs, "1", name).is_some_and(|content| content == vec![content[0]; 1000]);
         assert!(names.iter().all(whole));
