@@ -190,6 +190,31 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_was_damaged_on_disk_is_asked_for_anew() {
+    let program = Program::new();
+    let server = TestServer::start(quiet()).await;
+    let index = program.index("program");
+    let file = server.data.path().join(format!("symbols/{}.index", program.build_id));
+    // In its head, and in its last part.
+    for (number, place) in [30, index.len() - 3].into_iter().enumerate() {
+        let start = 1_700_000_000 + 100 * number as i64;
+        assert_eq!(send(&server, index.clone()).await.0, 201);
+        let mut damaged = index.clone();
+        damaged[place] ^= 0x40;
+        std::fs::write(&file, damaged).unwrap();
+        let pushed = server.push("cpu", program.profile(start)).await;
+        let wanted = &pushed["wanted"][0];
+        assert_eq!(wanted["build_id"].as_str(), Some(program.build_id.as_str()), "{pushed}");
+        assert_eq!(wanted["uploaded"].as_bool(), Some(false), "{pushed}");
+        assert!(kept(&server).is_empty(), "{:?}", kept(&server));
+        assert_eq!(send(&server, index.clone()).await.1["outcome"].as_str(), Some("added"));
+        let named = server.push("cpu", program.profile(start + 50)).await;
+        assert_eq!(named["top"][0]["name"].as_str(), Some("hot"), "{named}");
+        assert_eq!(server.status(Method::DELETE, &format!("/api/symbols/{}", program.build_id)).await, 204);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn archived_frames_get_names_when_their_day_is_compacted() {
     let program = Program::new();
     let archiving = || Config { archive: "archive".into(), ..quiet() };

@@ -6,6 +6,7 @@ use procprof_archive::{FrameNames, NamedFrame};
 use procprof_profile::FileOffset;
 use procprof_symbolize::{Frame, Resolved, SymbolIndex};
 
+use crate::clock::now;
 use crate::symbols::{SymbolKey, SymbolStore};
 
 /// Indexes that are open at a time.
@@ -39,6 +40,7 @@ impl<'a> UploadedNames<'a> {
 
     fn opened(&self, build_id: &str) -> Option<SymbolIndex> {
         let key: SymbolKey = build_id.parse().ok()?;
+        self.symbols.doubt(std::slice::from_ref(&key), now());
         let record = self.symbols.get(&key)?;
         match SymbolIndex::open(&self.symbols.index_path(&key), record.bytes) {
             Ok(index) => Some(index),

@@ -48,7 +48,7 @@ use crate::metrics::Metrics;
 use crate::nodes::Registry;
 use crate::settings::Settings;
 use crate::shares::Requester;
-use crate::symbols::SymbolStore;
+use crate::symbols::{SymbolKey, SymbolStore, WantedSymbols};
 use prepare::PreparedProfile;
 use prepare_child::NameSource;
 use symbols::has_unnamed;
@@ -328,6 +328,7 @@ async fn with_names_from_page(
 ) -> Result<PreparedProfile, IngestError> {
     let prepare_child::ChildOutput { made, used, unnamed, .. } = answer;
     ingest.symbols.used(&used, now());
+    doubt_symbols(ingest, &made.meta).await;
     if let Some(why) = made.meta.more.get("symbolize-error") {
         record_error(ingest, made.meta.node, made.meta.profile_type.clone(), ErrorKind::Symbolize, why, &[]);
     }
@@ -338,6 +339,18 @@ async fn with_names_from_page(
             record_error(ingest, made.meta.node, made.meta.profile_type.clone(), ErrorKind::Symbolize, &why, &[]);
             Ok(made)
         }
+    }
+}
+
+/// Has the stored indexes of files that still lack names read through.
+async fn doubt_symbols(ingest: &Ingest, meta: &Meta) {
+    let wanted = WantedSymbols::from_facts(meta);
+    let keys: Vec<SymbolKey> =
+        wanted.iter().flat_map(|file| ingest.symbols.find(file)).map(|found| found.key).collect();
+    if !keys.is_empty() {
+        let symbols = Arc::clone(&ingest.symbols);
+        // It fails only while the server stops.
+        let _ = on_thread(move || symbols.doubt(&keys, now())).await;
     }
 }
 

@@ -27,6 +27,8 @@ use super::{NOTE_BYTES_MAX, SymbolKey, index};
 
 /// Time between two notes that symbols are in use.
 const NOTE_NANOS: i64 = 3_600_000_000_000;
+/// Time between two readings of an index that does not name what it should.
+const READ_NANOS: i64 = 3_600_000_000_000;
 /// Mode of the files.
 const MODE: u32 = 0o640;
 
@@ -35,6 +37,8 @@ pub struct SymbolStore {
     /// The indexes; each call states how much may be kept.
     files: FileCache,
     records: Mutex<BTreeMap<SymbolKey, Record>>,
+    /// When indexes that were doubted were read, in UTC nanoseconds.
+    read: Mutex<BTreeMap<SymbolKey, i64>>,
 }
 
 /// How much room there is.
@@ -147,7 +151,7 @@ impl SymbolStore {
                 _ => {}
             }
         }
-        Ok(SymbolStore { files: files(folder), records: Mutex::new(records) })
+        Ok(SymbolStore { files: files(folder), records: Mutex::new(records), read: Mutex::default() })
     }
 
     /// All that is there, by key.
@@ -221,6 +225,7 @@ impl SymbolStore {
         }
         self.check_free(room.free_min)?;
         self.write(upload, &record)?;
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).remove(&record.key);
         records.insert(record.key.clone(), record.clone());
         let outcome = if old.is_some() { Outcome::Replaced } else { Outcome::Added };
         Ok(Put { outcome, record, evicted: victims })
@@ -247,6 +252,33 @@ impl SymbolStore {
                 if let Err(error) = self.note(record) {
                     tracing::warn!("{error}");
                 }
+            }
+        }
+    }
+
+    /// Reads through, at most once an hour, indexes that name less than they should, and removes those that were damaged
+    /// since they were stored, so that whoever has their files is asked for them again. Blocks.
+    pub(crate) fn doubt(&self, keys: &[SymbolKey], now: Nanos) {
+        for key in keys {
+            let Some(record) = self.get(key) else { continue };
+            {
+                let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+                read.retain(|_, last| (0..READ_NANOS).contains(&now.0.saturating_sub(*last)));
+                if read.contains_key(key) {
+                    continue;
+                }
+                read.insert(key.clone(), now.0);
+            }
+            let Err(why) = index::check(&self.index_path(key)) else { continue };
+            // Another one may have taken its place meanwhile.
+            let mut records = self.records();
+            if records.get(key).is_none_or(|now| now.stored != record.stored) {
+                continue;
+            }
+            let removed = self.delete(&mut records, key);
+            tracing::warn!(key = key.as_str(), file = record.name, "symbols are damaged, and are wanted again: {why}");
+            if let Err(error) = removed {
+                tracing::warn!("{error}");
             }
         }
     }
@@ -388,7 +420,8 @@ mod tests {
         let named = Record { name: "be.debuginfo".to_owned(), ..record("00fe", 1, 1) };
         let records = [record("00ff", 1, 1), named, layout("1", "be.debug"), layout("2", "fe"), layout("3", "fe")];
         let records = records.map(|record| (record.key.clone(), record)).into();
-        let symbol_store = SymbolStore { files: files(PathBuf::new()), records: Mutex::new(records) };
+        let symbol_store =
+            SymbolStore { files: files(PathBuf::new()), records: Mutex::new(records), read: Mutex::default() };
         let find = |file: &str, build_id: &str| {
             let wanted = WantedSymbols {
                 file: file.to_owned(),

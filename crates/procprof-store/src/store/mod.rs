@@ -42,6 +42,9 @@ pub const DATA_FORMAT: DiskFormat = DiskFormat { name: "store", version: 1 };
 const MODE: u32 = 0o640;
 /// Seconds tried, after the start, for a name that is free.
 const SECONDS_TRIED: i64 = 86_400;
+/// Seconds of them in which names that files had are passed over, too: a node whose profiles all state one start must not
+/// run out of names.
+const RETIRED_SECONDS: i64 = 1_000;
 /// Reads of a file that is replaced each time meanwhile.
 const READS_MAX: u32 = 16;
 
@@ -439,8 +442,8 @@ impl Store {
         Ok(self.with_pin(row.entry()?))
     }
 
-    /// Writes a file of a profile under the first name, from the second of its start on, that no file has or had.
-    /// Returns the name and the file's stamp.
+    /// Writes a file of a profile under the first name, from the second of its start on, that no file has or, within
+    /// [`RETIRED_SECONDS`], had. Returns the name and the file's stamp.
     fn put_file(
         &self,
         node: u64,
@@ -453,7 +456,7 @@ impl Store {
         let name = |later| {
             let name = FileName::compose(profile_type, stored::second_of(start, later).ok()?, format);
             match self.catalog.is_retired(node, &name) {
-                Ok(retired) => Some((name, retired)),
+                Ok(retired) => Some((name, retired && later < RETIRED_SECONDS)),
                 Err(error) => {
                     failed = Some(error);
                     None
