@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use procprof_process::{Process, Workload, program_name};
+use procprof_process::{Process, Workload, program_name, user_name};
 
 /// The folder in which the kubelet keeps the logs of pods: `NAMESPACE_NAME_UID`.
 const POD_LOGS: &str = "/var/log/pods";
@@ -26,6 +26,9 @@ pub struct Membership {
     pub pod: Option<(String, String)>,
     /// The name of its program, of an interpreter that of the script, if it could be read.
     pub program: Option<String>,
+    /// The user who named what it belongs to: who runs the service manager of its unit, else the program. `None` for
+    /// root, whose services, as those of the system, have names without a user.
+    pub user: Option<String>,
     /// What it publishes for OpenTelemetry, or was started with for that: `service.name`, `service.version`, ….
     pub attributes: BTreeMap<String, String>,
 }
@@ -38,7 +41,7 @@ impl Membership {
 
     /// Reads what a process belongs to; what can't be read stays as its origin had it.
     pub(crate) fn read(process: &Process, origin: &Self) -> Self {
-        let mut membership = Self { program: None, attributes: BTreeMap::new(), ..origin.clone() };
+        let mut membership = Self { program: None, user: None, attributes: BTreeMap::new(), ..origin.clone() };
         if process.is_kernel_thread().unwrap_or(false) {
             return Self { program: Some(KERNEL.to_owned()), ..Self::default() };
         }
@@ -56,21 +59,34 @@ impl Membership {
             membership.pod = workload.pod.as_deref().and_then(|uid| pod_in_logs(Path::new(POD_LOGS), uid));
             membership.workload = workload;
         }
-        if let (Ok(status), Ok(line)) = (process.status(), process.command_line()) {
+        let status = process.status().ok();
+        if let (Some(status), Ok(line)) = (&status, process.command_line()) {
             membership.program = Some(program_name(&status.name, &line.arguments));
         }
+        let user = match membership.workload.service() {
+            Some(_) => membership.workload.user,
+            None => status.map(|status| status.real_uid),
+        };
+        membership.user = user.filter(|uid| *uid != 0).map(user_name);
         membership.attributes = attributes(process);
         membership
     }
 
-    /// The service of a process with that name: its unit, else its container, else its program. At most 128 bytes,
-    /// without control characters.
+    /// The service of a process with that name: its unit, else its container, else its program; `USER:NAME` where a user
+    /// chose the name, so that nobody's processes are taken for those of another. At most 128 bytes, without control
+    /// characters.
     pub fn service(&self, process: &str) -> String {
         let mut service =
             self.workload.service().unwrap_or_else(|| self.program.as_deref().unwrap_or(process).to_owned());
         service.retain(|letter| !letter.is_control());
+        if service.trim().is_empty() {
+            service = UNKNOWN.to_owned();
+        }
+        if let Some(user) = &self.user {
+            service.insert_str(0, &format!("{user}:"));
+        }
         service.truncate(service.floor_char_boundary(SERVICE_BYTES_MAX));
-        if service.trim().is_empty() { UNKNOWN.to_owned() } else { service }
+        service
     }
 
     /// Its labels: `unit`, `container`, `pod`, `namespace`, and OpenTelemetry's attributes, as far as there are any.
@@ -101,6 +117,8 @@ fn pod_of_log(name: &str, uid: &str) -> Option<(String, String)> {
 
 /// Attributes that others of this host's facts have better, or that differ in each process.
 const NOT_KEPT: &[&str] = &["host.", "os.", "process.", "telemetry.", "container.", "k8s.", "service.instance."];
+/// Labels that only this host gives.
+const OF_THE_HOST: &[&str] = &["unit", "container", "pod", "namespace", "host"];
 /// Most attributes that are kept; longest key and value.
 const ATTRIBUTES_MAX: usize = 16;
 const KEY_BYTES_MAX: usize = 64;
@@ -125,7 +143,8 @@ fn kept(attributes: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let is_kept = |(key, value): &(String, String)| {
         let is_short = key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX;
         let is_plain = !key.is_empty() && !value.is_empty() && !key.chars().chain(value.chars()).any(char::is_control);
-        is_short && is_plain && !NOT_KEPT.iter().any(|prefix| key.starts_with(prefix))
+        let is_own = !NOT_KEPT.iter().any(|prefix| key.starts_with(prefix)) && !OF_THE_HOST.contains(&key.as_str());
+        is_short && is_plain && is_own
     };
     let (of_service, others): (Vec<_>, Vec<_>) =
         attributes.into_iter().filter(is_kept).partition(|(key, _)| key.starts_with("service."));
@@ -197,17 +216,14 @@ mod tests {
             ("empty", ""),
             ("control", "a\nb"),
             ("long", &*"x".repeat(129)),
-            ("unit", "of the process"),
+            ("unit", "nginx.service"),
         ] {
             many.insert(key.to_owned(), value.to_owned());
         }
         let few = kept(many);
         assert_eq!((few.len(), &*few["service.name"], &*few["service.version"]), (16, "cart", "1.2"));
         assert!(!few.keys().any(|key| key.contains("instance") || key.contains("host")), "{few:?}");
-        let attributes = [("unit".to_owned(), "of the process".to_owned())].into();
-        let workload = Workload::from_path("/system.slice/web.service");
-        let membership = Membership { attributes, workload, ..Membership::default() };
-        assert_eq!(membership.labels()["unit"], "web.service");
+        assert_eq!(kept([("unit".to_owned(), "nginx.service".to_owned())].into()), BTreeMap::new());
     }
 
     #[test]
@@ -221,5 +237,9 @@ mod tests {
         assert_eq!(of("/", None), "python3");
         assert_eq!(Membership::default().service(""), "unknown");
         assert_eq!(of("/", Some(&"ä\n".repeat(100))), "ä".repeat(64));
+        let of_ann = |workload| Membership { workload, user: Some("ann".to_owned()), ..Membership::default() };
+        assert_eq!(of_ann(Workload::from_path("/web.service")).service("python3"), "ann:web.service");
+        assert_eq!(of_ann(Workload::default()).service("python3"), "ann:python3");
+        assert_eq!(of_ann(Workload::default()).service(" "), "ann:unknown");
     }
 }

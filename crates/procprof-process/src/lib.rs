@@ -1,6 +1,6 @@
 //! A Linux process as seen from outside or inside: identity, maps, build ids, threads, namespaces.
 //!
-//! Everything is read from `/proc` when it is requested; nothing is cached and nothing is written. A pid alone does not
+//! Everything is read from `/proc` when it is requested; nothing is cached but names of users, and nothing is written. A pid alone does not
 //! name a process, since pids are reused: [`Process`] keeps the [`Identity`] (pid and start time) it was opened with,
 //! and [`Process::check_same`] checks that the pid still belongs to it.
 //!
@@ -40,6 +40,7 @@ mod socket;
 mod stat;
 mod status;
 mod thread;
+mod users;
 mod workload;
 
 pub use build_id::{BuildId, ParseBuildIdError};
@@ -58,4 +59,5 @@ pub use program::program_name;
 pub use socket::{Listener, SocketOwner, listeners_on};
 pub use status::Status;
 pub use thread::Thread;
+pub use users::user_name;
 pub use workload::{Container, Workload};

@@ -11,6 +11,8 @@ pub struct Status {
     pub name: String,
     /// The effective user id.
     pub uid: u32,
+    /// The real user id: of a set-user-ID program, that of who started it.
+    pub real_uid: u32,
     /// The effective group id.
     pub gid: u32,
     /// The process's pid in each pid namespace it is in, from the reader's to its own. In a container, the last one is
@@ -31,7 +33,7 @@ impl Status {
     /// Parses the text of a status file that was read from `path`.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
         let mut name = None;
-        let (mut uid, mut gid) = (None, None);
+        let (mut uid, mut real_uid, mut gid) = (None, None, None);
         let mut namespace_pids = Vec::new();
         let (mut tracer, mut caught_signals) = (None, 0);
         for (index, line) in text.lines().enumerate() {
@@ -41,8 +43,11 @@ impl Status {
             let malformed = |expected| Error::malformed(path, index + 1, expected);
             match key {
                 "Name" => name = Some(value.trim_start().to_owned()),
-                "Uid" => uid = Some(effective(value).ok_or_else(|| malformed("four user ids"))?),
-                "Gid" => gid = Some(effective(value).ok_or_else(|| malformed("four group ids"))?),
+                "Uid" => {
+                    let (real, effective) = ids(value).ok_or_else(|| malformed("four user ids"))?;
+                    (uid, real_uid) = (Some(effective), Some(real));
+                }
+                "Gid" => gid = Some(ids(value).ok_or_else(|| malformed("four group ids"))?.1),
                 "NSpid" => namespace_pids = pids(value).ok_or_else(|| malformed("pids"))?,
                 "TracerPid" => tracer = pids(value).ok_or_else(|| malformed("a pid"))?.pop(),
                 "SigCgt" => {
@@ -56,6 +61,7 @@ impl Status {
         Ok(Self {
             name: name.ok_or_else(|| missing("a Name line"))?,
             uid: uid.ok_or_else(|| missing("a Uid line"))?,
+            real_uid: real_uid.ok_or_else(|| missing("a Uid line"))?,
             gid: gid.ok_or_else(|| missing("a Gid line"))?,
             namespace_pids,
             tracer: tracer.filter(|pid| pid.0 != 0),
@@ -64,9 +70,10 @@ impl Status {
     }
 }
 
-/// The second of `real effective saved filesystem`.
-fn effective(value: &str) -> Option<u32> {
-    value.split_ascii_whitespace().nth(1)?.parse().ok()
+/// The first two of `real effective saved filesystem`.
+fn ids(value: &str) -> Option<(u32, u32)> {
+    let mut ids = value.split_ascii_whitespace().map(|id| id.parse().ok());
+    Some((ids.next()??, ids.next()??))
 }
 
 fn pids(value: &str) -> Option<Vec<Pid>> {
@@ -84,7 +91,7 @@ mod tests {
                     Gid:\t5\t6\t7\t8\nNSpid:\t4093\t12\nSigCgt:\t0000000181005ccf\n";
         let status = Status::parse(text, Path::new("status")).unwrap();
         assert_eq!(status.name, "starrocks_be");
-        assert_eq!((status.uid, status.gid), (1000, 6));
+        assert_eq!((status.real_uid, status.uid, status.gid), (0, 1000, 6));
         assert_eq!(status.namespace_pids, [Pid(4093), Pid(12)]);
         assert_eq!(status.tracer, None);
         assert_eq!(

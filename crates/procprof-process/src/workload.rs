@@ -54,6 +54,8 @@ pub struct Workload {
     pub container: Option<Container>,
     /// The uid of the Kubernetes pod.
     pub pod: Option<String>,
+    /// The user whose service manager it is of (`user@1000.service`): whoever that is chose unit and container.
+    pub user: Option<u32>,
 }
 
 /// A container and what runs it.
@@ -84,6 +86,7 @@ impl Workload {
             if workload.container.is_none() && (found.container.is_some() || workload.unit.is_none()) {
                 workload.unit = found.unit;
                 workload.container = found.container;
+                workload.user = found.user;
             }
             workload.pod = workload.pod.or(found.pod);
         }
@@ -95,6 +98,10 @@ impl Workload {
         let mut workload = Self::default();
         let mut parents = "";
         for segment in path.split(['/', ':']) {
+            // In a container, users are the container's.
+            if workload.container.is_none() && workload.user.is_none() {
+                workload.user = manager_of(segment).filter(|_| !path.starts_with("/lxc"));
+            }
             if let Some(pod) = pod_uid(segment) {
                 workload.pod = Some(pod);
             }
@@ -111,6 +118,9 @@ impl Workload {
         if workload.container.is_none() {
             let id = lxc_name(path);
             workload.container = id.map(|id| Container { runtime: "lxc", id });
+        }
+        if workload.unit.is_none() && workload.container.is_none() {
+            workload.user = None;
         }
         workload
     }
@@ -140,6 +150,11 @@ fn unit(segment: &str) -> Option<String> {
     let has_others = RUNTIME_UNITS.contains(&segment) || segment.starts_with("user@");
     // systemd marks names that would be control files with an underscore.
     (is_service && !has_others).then(|| segment.strip_prefix('_').unwrap_or(segment).to_owned())
+}
+
+/// The user whose service manager a group is of: `user@UID.service`.
+fn manager_of(segment: &str) -> Option<u32> {
+    segment.strip_prefix("user@")?.strip_suffix(".service")?.parse().ok()
 }
 
 /// The container that a group's name is of.
@@ -244,6 +259,22 @@ mod tests {
             ("/kubepods/podx/3f4e".into(), ["", "", "", ""]),
         ] {
             assert_eq!(found(&path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_users_service_manager_runs_is_that_users() {
+        let manager = "/user.slice/user-1000.slice/user@1000.service";
+        for (path, user) in [
+            (format!("{manager}/app.slice/nginx.service"), Some(1000)),
+            (format!("{manager}/docker-{ID}.scope/user@5.service/x.service"), Some(1000)),
+            (format!("{manager}/app.slice/vte-spawn-1.scope"), None),
+            (format!("/docker/{ID}{manager}/app.slice/nginx.service"), None),
+            (format!("/lxc/web{manager}/app.slice/nginx.service"), None),
+            ("/system.slice/nginx.service".to_owned(), None),
+            ("/user.slice/user@x.service/app.slice/nginx.service".to_owned(), None),
+        ] {
+            assert_eq!(Workload::from_path(&path).user, user, "{path}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -132,6 +132,26 @@ fn once_tells_of_texts_that_are_not_read_and_a_long_class_path_hides_no_main_cla
     let line = format!("process {}: its command line is longer than 256 KiB; the rest is not read", long.id());
     assert!(text.contains(&line), "{text}");
     assert!(text.lines().any(|line| line.trim_end().ends_with(&class)), "{text}");
+}
+
+#[test]
+fn a_program_of_a_user_is_not_taken_for_another_users() {
+    let name = format!("busy{}", std::process::id());
+    let start = |uid: Option<u32>| {
+        Hostile::start("texts.c", &name, |command, program| {
+            let folder = program.parent().unwrap();
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+            uid.into_iter().for_each(|uid| drop(command.uid(uid).gid(uid)));
+        })
+    };
+    // A number that no user has is its own name.
+    let _programs = [None, Some(3_999_999_999)].map(start);
+    let output = procprof().args(["node", "--once"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for service in [name.clone(), format!("3999999999:{name}")] {
+        assert!(text.lines().any(|line| line.trim_end().ends_with(&format!(" {service}"))), "{service}: {text}");
+    }
 }
 
 /// Code that a program has made, with a perf map that `write` writes; it is given the address of the first function.
