@@ -25,7 +25,7 @@ pub use users::{Methods, User, Users, add_user, remove_user};
 pub use verifier::{native_verifier, sha2_verifier};
 
 /// The range from which one client can choose its address: with IPv6 that is the network of 64 bits.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
         address => address,

@@ -118,6 +118,7 @@ and may try again; `/metrics` counts refused profiles and reports (`procprof_ref
 | reports that are made or wait | 64 | 16 | 16 |
 | reports that are made | `render_concurrency_max` | a quarter, at least one; operators all but one | a quarter, at least one |
 | lines of the log over HTTP, of refusals, pushes, actions | 60, 120, 600 a minute | a quarter | none |
+| lines of the log of refused SQL logins | 60 a minute | a quarter, by address | none |
 | error rows | 10,000 | its share by node: the oldest of the nodes that have the most make room | none |
 
 Captures of the server itself are bounded by `max_concurrent_captures` alone. An upload that pauses for 10 s, or comes

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use procprof_core::auth::Principal;
+use procprof_core::auth::{Principal, network};
 use procprof_core::connection_slots::ConnectionSlot;
 use procprof_core::shares::{NoShare, Requester, Share, Shares};
-use procprof_core::throttle::Throttle;
+use procprof_core::throttle::SharedThrottle;
 use tokio_util::sync::CancellationToken;
 
 use super::column::{Form, Value};
@@ -132,9 +132,9 @@ fn take_share(shares: &Shares, principal: &Principal, from: IpAddr, connections_
 }
 
 /// Sends a client the reason for its refusal, and logs it no more often than `refusals` permits.
-pub(super) async fn refuse(refusals: &Throttle, pending: &mut PendingConnection, failure: LoginFailure) {
+pub(super) async fn refuse(refusals: &SharedThrottle<IpAddr>, pending: &mut PendingConnection, failure: LoginFailure) {
     if let LoginFailure::Refused(failure) = failure {
-        if let Some(held) = refusals.pass() {
+        if let Some(held) = refusals.pass(&network(pending.peer.ip())) {
             tracing::warn!("refused {}: SQL login: {failure}{held}", pending.peer.ip());
         }
         put_failure(&mut pending.wire, &failure);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use procprof_core::auth::{Principal, Refusal, UserRole};
 use procprof_core::connection_slots::ConnectionSlots;
 use procprof_core::shares::Shares;
-use procprof_core::throttle::Throttle;
+use procprof_core::throttle::SharedThrottle;
 use tokio::io::join;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -46,8 +46,12 @@ pub fn command(bytes: &[u8]) {
 
 /// Serves a client that sends these bytes, packets with their heads, and goes; everyone is let in.
 pub async fn connection(bytes: &[u8]) {
-    let handshakes =
-        Handshakes { accounts: Arc::new(Everyone), tls: None, key: OnceCell::new(), refusals: Throttle::new(0, LONG) };
+    let handshakes = Handshakes {
+        accounts: Arc::new(Everyone),
+        tls: None,
+        key: OnceCell::new(),
+        refusals: SharedThrottle::new(0, LONG),
+    };
     let stream = join(std::io::Cursor::new(bytes.to_vec()), tokio::io::sink());
     let place = ConnectionSlots::new(1).enter().await;
     let pending = pending(stream, SocketAddr::from(([127, 0, 0, 1], 1)), LONG, Arc::clone(place.activity()));

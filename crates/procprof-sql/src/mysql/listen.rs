@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use procprof_core::connection_slots::ConnectionSlots;
 use procprof_core::shares::Shares;
-use procprof_core::throttle::Throttle;
+use procprof_core::throttle::{SharedThrottle, Throttle};
 use tokio::net::TcpListener;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsAcceptor;
@@ -17,7 +17,8 @@ use super::connection::{Admission, Limits, full, refuse, run};
 use super::login::{Handshakes, LoginFailure, pending};
 use super::service::{Accounts, Service};
 
-/// Log lines of refused logins within [`LOGGED`]; one that connections cannot be accepted.
+/// Log lines of refused logins within [`LOGGED`], of which an address has a quarter; one that connections cannot be
+/// accepted.
 const REFUSALS: u32 = 60;
 const LOGGED: Duration = Duration::from_secs(60);
 
@@ -30,7 +31,7 @@ pub(crate) async fn serve<S: Service, A: Accounts>(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    let refusals = Throttle::new(REFUSALS, LOGGED);
+    let refusals = SharedThrottle::new(REFUSALS, LOGGED);
     let handshakes = Arc::new(Handshakes { accounts, tls, key: OnceCell::new(), refusals });
     let shares = Shares::default();
     let (logins, not_taken) = (ConnectionSlots::new(limits.logins), Throttle::new(1, LOGGED));

@@ -4,7 +4,7 @@
 //! else the password itself is requested, over TLS, or on a plain loopback connection encrypted with an RSA key.
 //! `mysql_native_password` works for users that keep a verifier for it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use argon2::password_hash::rand_core::{OsRng, RngCore};
 use procprof_core::Printable;
 use procprof_core::auth::{Principal, Refusal};
 use procprof_core::connection_slots::Activity;
-use procprof_core::throttle::Throttle;
+use procprof_core::throttle::SharedThrottle;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsAcceptor;
 
@@ -52,7 +52,7 @@ pub(super) struct Handshakes<A> {
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) key: OnceCell<RsaKey>,
     /// How often refusals are logged.
-    pub(super) refusals: Throttle,
+    pub(super) refusals: SharedThrottle<IpAddr>,
 }
 
 /// A connection on its way in.
