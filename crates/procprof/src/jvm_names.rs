@@ -14,10 +14,12 @@ const INTERVAL: Duration = Duration::from_secs(60);
 const INTERVAL_FAILED: Duration = Duration::from_secs(300);
 /// Longest time for a connection to a JVM, and for its answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Time after which no further JVM is asked at once.
+/// Time after which no further JVM is asked at once, and no further one of a user.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Most JVMs that are asked at once.
+const LONGEST_OF_USER: Duration = Duration::from_millis(2500);
+/// Most JVMs that are asked at once, and most of one user.
 const JVMS_MAX: usize = 50;
+const JVMS_OF_USER_MAX: usize = 37;
 
 /// The perf maps that JVMs have written.
 #[derive(Debug, Default)]
@@ -55,15 +57,23 @@ impl JvmNames {
         self.asked().retain(|_, asked| is_running(asked.identity));
         let begun = Instant::now();
         let (mut maps, mut requests) = (PerfMaps::new(), 0);
+        let mut of_users: HashMap<u32, (usize, Duration)> = HashMap::new();
         for (pid, service) in processes {
             let is_known = self.asked().get(&pid).is_some_and(|asked| asked.is_recent(now));
             if !is_known {
                 if requests == JVMS_MAX || begun.elapsed() > LONGEST {
                     continue;
                 }
-                let Some(asked) = NameRequest::now(pid, service, now) else { continue };
-                requests += 1;
-                self.asked().insert(pid, asked);
+                let Some((jvm, user)) = opened(Pid(pid)) else { continue };
+                let (requests_of_user, spent) = of_users.entry(user).or_default();
+                if *requests_of_user == JVMS_OF_USER_MAX || *spent >= LONGEST_OF_USER {
+                    continue;
+                }
+                (requests, *requests_of_user) = (requests + 1, *requests_of_user + 1);
+                let asking = Instant::now();
+                let map = jvm.perf_map(TIMEOUT).map(Arc::new).map_err(|error| error.to_string());
+                *spent += asking.elapsed();
+                self.asked().insert(pid, NameRequest { identity: jvm.identity(), service, at: now, map });
             }
             if let Some(NameRequest { map: Ok(map), .. }) = self.asked().get(&pid) {
                 maps.insert(pid, Arc::clone(map));
@@ -87,14 +97,11 @@ impl JvmNames {
     }
 }
 
-impl NameRequest {
-    /// Asks a process, if it is a JVM.
-    fn now(pid: u32, service: String, at: SystemTime) -> Option<Self> {
-        let pid = FoundJvm::with_pid(Pid(pid))?.pid;
-        let jvm = Jvm::open(pid).ok()?;
-        let map = jvm.perf_map(TIMEOUT).map(Arc::new).map_err(|error| error.to_string());
-        Some(Self { identity: jvm.identity(), service, at, map })
-    }
+/// A process that is a JVM, and the number of its user.
+fn opened(pid: Pid) -> Option<(Jvm, u32)> {
+    let pid = FoundJvm::with_pid(pid)?.pid;
+    let user = Process::open(pid).ok()?.status().ok()?.uid;
+    Some((Jvm::open(pid).ok()?, user))
 }
 
 fn is_running(identity: Identity) -> bool {

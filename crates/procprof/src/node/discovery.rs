@@ -141,7 +141,9 @@ impl Discovery {
                 && matches!(treatment, Treatment::Profile | Treatment::Always)
                 && FoundJvm::with_pid(identity.pid).is_some();
             if is_jvm {
-                jvms.push(Chosen { identity, service: name.clone(), labels: labels.clone() });
+                // One that has ended meanwhile is nobody's.
+                let user = Process::open(identity.pid).and_then(|process| process.status()).map_or(0, |own| own.uid);
+                jvms.push(Chosen { identity, service: name.clone(), user, labels: labels.clone() });
             }
             let builder = services.entry(name.clone()).or_insert_with(|| ServiceBuilder::new(name.clone(), identity));
             match (builder.treatment, treatment) {

@@ -20,8 +20,9 @@ use super::shared::Shared;
 
 /// The requester of recordings, for others that wait for a JVM meanwhile.
 const REQUESTER: &str = "procprof node";
-/// Most JVMs that are recorded at a time.
+/// Most JVMs that are recorded at a time, and most of one user, so that nobody's keep out those of all others.
 const JVMS_MAX: usize = 50;
+const JVMS_OF_USER_MAX: usize = 37;
 /// Time between two looks at the processes that run.
 const LOOK: Duration = Duration::from_secs(1);
 /// Time after which a JVM that failed is tried again.
@@ -34,6 +35,8 @@ const TYPES: [ProfileType; 3] = [ProfileType::Cpu, ProfileType::Alloc, ProfileTy
 pub(super) struct Chosen {
     pub(super) identity: Identity,
     pub(super) service: String,
+    /// The number of its user.
+    pub(super) user: u32,
     /// Its own labels; those of the service are what all its processes have.
     pub(super) labels: BTreeMap<String, String>,
 }
@@ -107,24 +110,44 @@ impl Jvms {
 
 /// Records the chosen JVMs until the agent stops.
 pub(super) async fn run(shared: &Arc<Shared>) {
-    let mut running: HashMap<(Pid, u64), tokio::task::JoinHandle<()>> = HashMap::new();
+    let mut running: HashMap<(Pid, u64), (u32, tokio::task::JoinHandle<()>)> = HashMap::new();
+    let mut refused: Vec<Chosen> = Vec::new();
     loop {
-        running.retain(|_, task| !task.is_finished());
+        running.retain(|_, (_, task)| !task.is_finished());
         let chosen = locked(&shared.jvms.chosen).clone();
+        for jvm in std::mem::take(&mut refused) {
+            shared.jvms.forget_limits(&jvm);
+        }
         for jvm in chosen {
             let key = (jvm.identity.pid, jvm.identity.start_ticks);
-            if running.len() < JVMS_MAX && !running.contains_key(&key) {
-                shared.begin_jvm();
-                let shared = Arc::clone(shared);
-                let task = async move {
-                    record_again(&shared, &jvm).await;
-                    shared.end_jvm();
-                };
-                running.insert(key, tokio::spawn(task));
+            if running.contains_key(&key) {
+                continue;
             }
+            if let Some(why) = full(running.values().map(|(user, _)| *user), jvm.user) {
+                let line = format!("JVM {} is recorded by perf events alone: {why}", jvm.identity.pid);
+                shared.jvms.set_limits(&jvm, vec![line]);
+                refused.push(jvm);
+                continue;
+            }
+            shared.begin_jvm();
+            let (user, shared) = (jvm.user, Arc::clone(shared));
+            let task = async move {
+                record_again(&shared, &jvm).await;
+                shared.end_jvm();
+            };
+            running.insert(key, (user, tokio::spawn(task)));
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Why one more JVM of a user is not recorded, given the users of those that are.
+fn full(users: impl Iterator<Item = u32> + Clone, user: u32) -> Option<String> {
+    let of_user = users.clone().filter(|own| *own == user).count();
+    if users.count() >= JVMS_MAX {
+        return Some(format!("{JVMS_MAX} JVMs are recorded already"));
+    }
+    (of_user >= JVMS_OF_USER_MAX).then(|| format!("{JVMS_OF_USER_MAX} JVMs of its user are recorded already"))
 }
 
 /// Whether a process runs, and the agent does.
@@ -236,4 +259,18 @@ fn profiles(shared: &Shared, process: Identity, recording: &Recording) -> Result
     file.seek(SeekFrom::Start(0)).context("keep its recording")?;
     let facts: Vec<Fact> = recording.facts.iter().map(|(key, value)| Fact(key.clone(), value.clone())).collect();
     decoder::decode(shared, process, "recording.jfr", &facts, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::full;
+
+    #[test]
+    fn a_user_leaves_places_for_the_jvms_of_others() {
+        let users = |own: usize, others: usize| [vec![1000; own], vec![33; others]].concat();
+        let why = |own, others| full(users(own, others).into_iter(), 1000);
+        assert_eq!((why(0, 0), why(36, 13)), (None, None));
+        assert_eq!(why(37, 0).as_deref(), Some("37 JVMs of its user are recorded already"));
+        assert_eq!(why(20, 30).as_deref(), Some("50 JVMs are recorded already"));
+    }
 }
