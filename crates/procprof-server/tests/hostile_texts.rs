@@ -6,9 +6,11 @@ use procprof_profile::{
     MappingId, Nanos, Parts, Profile, Sampling, StringTable, ValueType,
 };
 use procprof_report::REPORTS;
+use procprof_server::protocol::{Heartbeat, HostFacts, OfferedType, ServiceFacts};
 use serde_json::Value;
 
 use crate::harness::{TestServer, quiet};
+use crate::hosts::{agent, frame};
 
 /// Ends whatever it may stand in, and begins a form that acts on a click.
 const MARKUP: &str = "</title></rect></a></svg></script></style>]]>--><form action=/proc_profile/pause>\
@@ -122,6 +124,31 @@ fn shape(value: &Value) -> String {
     }
 }
 
+/// Checks that the answers of two servers have the same elements, shapes and lines, path by path.
+async fn compare(hostile: &TestServer, harmless: &TestServer, paths: impl Iterator<Item = [String; 2]>) {
+    for [path, twin] in paths {
+        let [shown, expected] = [(hostile, &path), (harmless, &twin)].map(|(server, path)| async move {
+            let answer = server.get(path).await;
+            let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
+            (answer.status(), kind.unwrap_or_default(), answer.bytes().await.unwrap())
+        });
+        let ((status, kind, shown), (expected_status, expected_kind, expected)) = (shown.await, expected.await);
+        assert_eq!((status, &kind), (expected_status, &expected_kind), "{path}");
+        let [shown, expected] = [shown, expected].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        if kind.starts_with("text/html") || kind.starts_with("image/svg") {
+            assert_eq!(elements(&shown), elements(&expected), "{path}");
+            assert!(!shown.contains("<form action=/proc_profile/pause>"), "{path}");
+            assert!(!shown.contains('\u{202e}'), "{path} reverses its text");
+        } else if kind.starts_with("application/json") {
+            let [shown, expected] = [&shown, &expected].map(|text| shape(&serde_json::from_str(text).unwrap()));
+            assert_eq!(shown, expected, "{path}");
+        } else if kind.starts_with("text/plain") {
+            assert_eq!(shown.lines().count(), expected.lines().count(), "{path}");
+            assert!(!shown.contains('\u{202e}'), "{path} reverses its text");
+        }
+    }
+}
+
 /// A server with a profile, the id of which it gives.
 async fn server_with(text: &dyn Fn(&str) -> String) -> (TestServer, String) {
     let server = TestServer::start(quiet()).await;
@@ -142,30 +169,84 @@ async fn a_profile_of_markup_is_shown_as_its_harmless_twin() {
     paths.extend(["/p/ID", "/p/ID?plain=true"].map(str::to_owned));
     paths.extend(["", "&plain=true"].map(|more| format!("/merge?node=procprof&type=cpu&{range}{more}")));
     paths.extend(REPORTS.iter().map(|report| format!("/p/ID?format={}", report.name)));
-    for path in &paths {
-        let [shown, expected] = [(&hostile, &evil), (&harmless, &plain)].map(|(server, id)| {
-            let path = path.replace("ID", id);
-            async move {
-                let answer = server.get(&path).await;
-                let kind = answer.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
-                (answer.status(), kind.unwrap_or_default(), answer.bytes().await.unwrap())
-            }
-        });
-        let ((status, kind, shown), (expected_status, expected_kind, expected)) = (shown.await, expected.await);
-        assert_eq!((status, &kind), (expected_status, &expected_kind), "{path}");
-        let [shown, expected] = [shown, expected].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        if kind.starts_with("text/html") || kind.starts_with("image/svg") {
-            assert_eq!(elements(&shown), elements(&expected), "{path}");
-            assert!(!shown.contains("<form action=/proc_profile/pause>"), "{path}");
-            assert!(!shown.contains('\u{202e}'), "{path} reverses its text");
-        } else if kind.starts_with("application/json") {
-            let [shown, expected] = [&shown, &expected].map(|text| shape(&serde_json::from_str(text).unwrap()));
-            assert_eq!(shown, expected, "{path}");
-        } else if kind.starts_with("text/plain") {
-            assert_eq!(shown.lines().count(), expected.lines().count(), "{path}");
-            assert!(!shown.contains('\u{202e}'), "{path} reverses its text");
-        }
+    let paths = paths.iter().map(|path| [path.replace("ID", &evil), path.replace("ID", &plain)]);
+    compare(&hostile, &harmless, paths).await;
+    hostile.stop().await;
+    harmless.stop().await;
+}
+
+/// A heartbeat with every text that a host and its services may have. All fields are written out, so that a new one has
+/// to be added here.
+fn heartbeat(text: &dyn Fn(&str) -> String) -> Heartbeat {
+    // Other keys than these are refused.
+    let labels = || [("zone".to_owned(), text("value"))].into();
+    let host = HostFacts {
+        id: format!("{:032x}", 7),
+        name: text("db7"),
+        kernel: text("6.8.0"),
+        cpus: 2,
+        memory_bytes: 1 << 30,
+        version: text("1.0.0"),
+        started_nanos: 1,
+        labels: labels(),
+        hz: 10,
+        hz_wanted: 19,
+        missing: vec![text("CAP_BPF")],
+        cpu_nanos: 1_000_000_000,
+        resident_bytes: 50 << 20,
+        spooled: (1, 1000),
+        spool_lost: 1,
+        samples_lost: 1,
+        services_left_out: 1,
+    };
+    let service = ServiceFacts {
+        name: text("mysqld"),
+        process: (4711, 1000),
+        processes: 2,
+        program: text("/usr/sbin/mysqld"),
+        labels: labels(),
+        types: vec![OfferedType { profile_type: "cpu".to_owned(), continuous: true }],
+        cpu_milli: 350,
+        hints: vec![text("start it with -X perf")],
+        in_host: false,
+    };
+    let sent_nanos = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap();
+    Heartbeat { host, services: vec![service], sent_nanos, wait_seconds: 0 }
+}
+
+/// A server with a host and its service, and the ids of their nodes and of a profile.
+async fn server_with_host(text: &dyn Fn(&str) -> String) -> (TestServer, Vec<String>) {
+    let server = TestServer::start(quiet()).await;
+    let agent = agent(7, None);
+    agent.taken(&server, &heartbeat(text)).await;
+    let header = agent.header(Some(&text("mysqld")), 1);
+    let (status, answer) = agent.push(&server, frame(&header, &encode_gzip(&profile(text)).unwrap())).await;
+    assert!(status == 200 && answer.contains("stored"), "{answer}");
+    let nodes = server.json("/api/nodes").await;
+    let of_host = nodes.as_array().unwrap().iter().filter(|node| node["host"].is_object());
+    let mut ids: Vec<String> = of_host.map(|node| node["id"].to_string()).collect();
+    assert_eq!(ids.len(), 2, "{nodes}");
+    let list = server.json("/api/profiles").await;
+    ids.push(list["profiles"][0]["id"].as_str().unwrap().to_owned());
+    (server, ids)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_of_markup_is_shown_as_its_harmless_twin() {
+    // Names and labels have at most 128 bytes, and no characters that turn the reading direction.
+    let markup = "</title></script>--><form action=/proc_profile/pause><button id=evil>&amp;\"'";
+    let (hostile, evil) = server_with_host(&|text| format!("{text}{markup}")).await;
+    let (harmless, plain) = server_with_host(&|text| format!("{text}-plain")).await;
+    let mut paths: Vec<[String; 2]> =
+        ["/", "/archive", "/settings", "/symbols", "/api/nodes", "/api/profiles", "/metrics"]
+            .map(|path| [path.to_owned(), path.to_owned()])
+            .to_vec();
+    for (evil, plain) in evil.iter().zip(&plain) {
+        let all =
+            ["/proc_profile?node=ID", "/proc_profile/errors?node=ID", "/api/nodes/ID", "/p/ID", "/api/profiles/ID"];
+        paths.extend(all.map(|path| [path.replace("ID", evil), path.replace("ID", plain)]));
     }
+    compare(&hostile, &harmless, paths.into_iter()).await;
     hostile.stop().await;
     harmless.stop().await;
 }
