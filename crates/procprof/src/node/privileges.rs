@@ -14,15 +14,11 @@ const NEEDED: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "files of others, for build ids and symbols"),
 ];
 
-/// What attaching to JVMs takes beside it, each as the user that it runs as: for the names of their compiled methods all
-/// but the last, for recordings by their own means all.
+/// What attaching to JVMs takes beside it, each as the user that it runs as, who also writes what they need.
 const FOR_JVMS: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::KILL, "CAP_KILL", "attaching to JVMs of other users"),
     (CapabilitySet::SETUID, "CAP_SETUID", "attaching to JVMs of other users"),
     (CapabilitySet::SETGID, "CAP_SETGID", "attaching to JVMs of other users"),
-    (CapabilitySet::CHOWN, "CAP_CHOWN", "files for JVMs of other users"),
-    (CapabilitySet::FOWNER, "CAP_FOWNER", "files for JVMs of other users"),
-    (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "files for JVMs of other users"),
 ];
 
 /// What is done with JVMs.
@@ -74,7 +70,7 @@ pub(super) fn keep_needed(jvm_use: JvmUse) -> Result<Vec<String>, Errno> {
     let held = capabilities(None)?;
     let (needed_for_jvms, useful) = match jvm_use {
         JvmUse::Nothing => (&[][..], &[][..]),
-        JvmUse::Names => (&[][..], &FOR_JVMS[..FOR_JVMS.len() - 1]),
+        JvmUse::Names => (&[][..], FOR_JVMS),
         JvmUse::Recordings => (FOR_JVMS, &[][..]),
     };
     let wanted = || NEEDED.iter().chain(needed_for_jvms);
