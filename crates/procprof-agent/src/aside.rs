@@ -10,6 +10,7 @@
 //! Where a filter refuses both calls, as in old containers, the thread stays in the program's table, and its
 //! descriptors are [`lifted`] to high numbers.
 
+use crate::thread_start_hook;
 use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -42,18 +43,21 @@ pub(crate) fn waiting_thread() -> Option<i32> {
     Some(WAITING.get()).filter(|tid| *tid != 0)
 }
 
-/// Starts a thread with a table of its own.
+/// Starts a thread with a table of its own, and waits until it has [started](thread_start_hook).
 ///
 /// # Errors
-/// The system's, where there is no room for a thread.
+/// The system's, where there is no room for a thread; that a filter of system calls forbids it.
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    without_signals(|| {
-        Builder::new().name(name.into()).spawn(move || {
-            leave();
-            with_panics_reported(work)
+    thread_start_hook::start(|start| {
+        without_signals(|| {
+            Builder::new().name(name.into()).spawn(move || {
+                leave();
+                let _running = start.done();
+                with_panics_reported(work)
+            })
         })
     })
 }
@@ -67,10 +71,13 @@ pub(crate) fn spawn_beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     let has_own = has_own_table();
-    without_signals(|| {
-        Builder::new().name(name.into()).spawn(move || {
-            HAS_OWN.set(has_own);
-            with_panics_reported(work)
+    thread_start_hook::start(|start| {
+        without_signals(|| {
+            Builder::new().name(name.into()).spawn(move || {
+                HAS_OWN.set(has_own);
+                let _running = start.done();
+                with_panics_reported(work)
+            })
         })
     })
 }
@@ -87,13 +94,16 @@ pub(crate) fn run<T: Send>(pause: Duration, mut look: impl FnMut(), work: impl F
     let caller = own_tid();
     let (ended, waiting) = (&AtomicBool::new(false), std::thread::current());
     std::thread::scope(|scope| {
-        let thread = without_signals(|| {
-            Builder::new().name("procprof-work".into()).spawn_scoped(scope, move || {
-                let _ended = Ended { ended, waiting };
-                leave();
-                WAITING.set(caller);
-                crate::own_thread::leave_out();
-                with_panics_reported(work)
+        let thread = thread_start_hook::start(|start| {
+            without_signals(|| {
+                Builder::new().name("procprof-work".into()).spawn_scoped(scope, move || {
+                    let _ended = Ended { ended, waiting };
+                    leave();
+                    let _running = start.done();
+                    WAITING.set(caller);
+                    crate::own_thread::leave_out();
+                    with_panics_reported(work)
+                })
             })
         })?;
         // Not by a channel: its lock would be among those the program waits for.

@@ -75,9 +75,9 @@ pub(crate) fn keep_states_by(of_thread: StateOfThread) {
     OF_THREAD.store(of_thread as *mut (), Ordering::Release);
 }
 
-/// Makes all threads quiet for good.
-pub(crate) fn keep_all_quiet() {
-    ARE_ALL_QUIET.store(true, Ordering::Relaxed);
+/// Makes all threads quiet, or those that are not quiet by themselves loud again.
+pub(crate) fn keep_all_quiet(are_quiet: bool) {
+    ARE_ALL_QUIET.store(are_quiet, Ordering::Relaxed);
 }
 
 /// This module's own state of the calling thread.

@@ -56,6 +56,8 @@ mod site;
 mod spin;
 mod symbols;
 #[cfg(target_os = "linux")]
+pub mod thread_start_hook;
+#[cfg(target_os = "linux")]
 mod tree;
 
 pub use agent::{Agent, Config, start};

@@ -10,6 +10,7 @@ mod build;
 mod c_api;
 mod contention;
 mod descendants;
+mod filters;
 mod forks;
 mod harmless;
 mod heap;

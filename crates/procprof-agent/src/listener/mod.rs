@@ -17,6 +17,7 @@ use crate::request::{Request, Response};
 use socket::{Place, Socket};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -44,13 +45,32 @@ pub struct Listener {
 #[derive(Debug, Default)]
 struct Shared {
     stopping: AtomicBool,
-    open: AtomicUsize,
     /// Requests that have arrived and are not answered yet.
     answering: AtomicUsize,
     turn: Mutex<()>,
     /// The socket's place, for a forked child.
     place: Mutex<Option<Place>>,
     answered: Condvar,
+    /// Descriptors of open connections, in the table of the thread that accepts them.
+    connections: Mutex<Vec<RawFd>>,
+}
+
+impl Shared {
+    /// Waits, for at most [`STOP_WAIT`], for answers that are being made.
+    fn wait_for_answers(&self) {
+        let answering = |_: &mut ()| self.answering.load(Ordering::SeqCst) > 0;
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.answered.wait_timeout_while(turn, STOP_WAIT, answering));
+    }
+
+    /// Waits for answers that are being made, and ends all connections, so that the threads that serve them end.
+    fn end_connections(&self) {
+        self.wait_for_answers();
+        for connection in self.connections.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // SAFETY: takes a number; where its thread has just closed it, it is another connection's or none.
+            unsafe { libc::shutdown(*connection, libc::SHUT_RDWR) };
+        }
+    }
 }
 
 /// The state shared by all connections.
@@ -105,7 +125,8 @@ impl Listener {
         self.address
     }
 
-    /// Stops the agent, takes no more connections, and waits up to 5 s for answers that are being made.
+    /// Stops the agent, takes no more connections, waits up to 5 s for answers that are being made, and ends the
+    /// connections.
     pub fn stop(mut self) {
         self.end();
     }
@@ -119,10 +140,9 @@ impl Listener {
         if aside::run(STOP_WAIT, || (), connect).unwrap_or(false) {
             // A panic of that thread has been reported on standard error already.
             let _ = thread.join();
+        } else {
+            self.shared.wait_for_answers();
         }
-        let answering = |_: &mut ()| self.shared.answering.load(Ordering::SeqCst) > 0;
-        let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.shared.answered.wait_timeout_while(turn, STOP_WAIT, answering));
     }
 }
 
@@ -149,7 +169,7 @@ fn accept(mut socket: Socket, address: SocketAddr, service: &Service) {
         *service.shared.place.lock().unwrap_or_else(PoisonError::into_inner) = socket.place_for_children();
         let accepted = socket.accept();
         if service.shared.stopping.load(Ordering::SeqCst) {
-            return;
+            return service.shared.end_connections();
         }
         match accepted {
             Ok((stream, client)) => serve(stream, client, service),
@@ -166,7 +186,7 @@ fn accept(mut socket: Socket, address: SocketAddr, service: &Service) {
 }
 
 fn serve(stream: TcpStream, client: SocketAddr, service: &Service) {
-    let open = Open::enter(&service.shared);
+    let open = Open::enter(&service.shared, stream.as_raw_fd());
     if open.number > MAX_CONNECTIONS {
         return exchange::refuse(stream, format!("{MAX_CONNECTIONS} connections are open already"));
     }
@@ -194,20 +214,25 @@ fn serve(stream: TcpStream, client: SocketAddr, service: &Service) {
 /// A connection, counted out when dropped, also when its thread panics.
 struct Open {
     shared: Arc<Shared>,
-    /// How many are open with this one.
+    descriptor: RawFd,
+    /// The number of connections that are open with this one.
     number: usize,
 }
 
 impl Open {
-    fn enter(shared: &Arc<Shared>) -> Self {
-        let number = shared.open.fetch_add(1, Ordering::SeqCst) + 1;
-        Self { shared: shared.clone(), number }
+    fn enter(shared: &Arc<Shared>, descriptor: RawFd) -> Self {
+        let mut connections = shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.push(descriptor);
+        Self { shared: shared.clone(), descriptor, number: connections.len() }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.shared.open.fetch_sub(1, Ordering::SeqCst);
+        let mut connections = self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = connections.iter().position(|descriptor| *descriptor == self.descriptor) {
+            connections.swap_remove(place);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::clock;
 use crate::cpu::CpuCapture;
 use crate::error::{Error, Result};
 use crate::options::CpuOptions;
+use crate::thread_start_hook;
 use procprof_profile::Grammar;
 use procprof_profile::format::pprof;
 use std::io::Write;
@@ -16,7 +17,8 @@ use std::time::{Duration, SystemTime};
 /// How long the root may take to read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a member checks whether the order is still in force, and whether its process ends.
+/// How often a member checks whether the order is still in force, whether its process ends, and whether a filter of
+/// system calls is about to forbid what it calls.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// The CPU time, in nanoseconds, that a process has used before it joins: starting to sample costs some milliseconds,
@@ -56,6 +58,9 @@ fn carry_out(page: &Page, wanted: Wanted) {
         return;
     }
     let seen = sample(page, wanted).unwrap_or_default();
+    if thread_start_hook::have_to_end() {
+        return;
+    }
     let mut message = page.secret().to_vec();
     message.extend((page::own_pid() as u32).to_be_bytes());
     message.extend((seen.len() as u64).to_be_bytes());
@@ -71,7 +76,7 @@ fn sample(page: &Page, wanted: Wanted) -> Result<Vec<u8>> {
         CpuOptions { hz: wanted.hz, engine: wanted.engine, owner, until: SystemTime::now().checked_add(left) };
     let capture = CpuCapture::start(&options)?;
     while page::now() < wanted.until && !parting::is_near() {
-        if !page.is_in_force(wanted.number) {
+        if !page.is_in_force(wanted.number) || thread_start_hook::have_to_end() {
             return Err(Error::Stopped);
         }
         std::thread::sleep(Duration::from_nanos(wanted.until.saturating_sub(page::now())).min(BETWEEN_LOOKS));

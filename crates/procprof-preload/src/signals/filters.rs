@@ -5,8 +5,8 @@
 //! and all that has no function of the C library's to call, comes by `syscall`. Strict mode permits that call: such a
 //! thread is signalled on.
 //!
-//! A filter for all threads at once (`SECCOMP_FILTER_FLAG_TSYNC`) is for the agent's, too: where it forbids what they
-//! call, they end before.
+//! A filter for all threads at once (`SECCOMP_FILTER_FLAG_TSYNC`) is for the agent's, too: none of them starts while it
+//! is loaded, and where it forbids what they call, they end before.
 //!
 //! Samples of the heap and of locks are taken in the program's threads, by calls that a filter need not
 //! [permit](super::permits) either.
@@ -19,7 +19,8 @@ use crate::next::{Next, keeping_errno};
 use crate::thread;
 use libc::{c_int, c_long, c_ulong};
 use procprof_agent::heap_hook;
-use procprof_agent::sigprof_hook::before_filter;
+use procprof_agent::sigprof_hook::{Loading, before_filter};
+use procprof_agent::thread_start_hook::{before_forbidding_filter, before_permitting_filter};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -85,30 +86,63 @@ impl Load {
         if heap_hook::is_quiet(&thread::current().sampler) {
             return load();
         }
-        let permits = match self {
-            Self::OwnFilter(program) | Self::CommonFilter(program) => {
-                Permits::from_filter(program as *const libc::sock_fprog)
-            }
-            Self::Strict => Permits { hooks: false, threads: true },
-        };
-        let has_ended =
-            matches!(self, Self::CommonFilter(_)) && !permits.threads && around().is_some_and(|around| (around.end)());
-        let loading = matches!(self, Self::OwnFilter(_)).then(before_filter);
-        let result = load();
-        if result < T::from(0) {
-            let begin_again = || drop((loading, around().filter(|_| has_ended).map(|around| (around.begin_again)())));
-            return keeping_errno(|| result, begin_again);
-        }
-        if let Some(loading) = loading {
-            loading.done();
-        }
         match self {
-            _ if permits.hooks => {}
-            Self::CommonFilter(_) => heap_hook::keep_all_quiet(),
-            Self::OwnFilter(_) | Self::Strict => heap_hook::keep_quiet(&thread::current().sampler),
+            Self::OwnFilter(program) => {
+                let permits = Permits::from_filter(program as *const libc::sock_fprog);
+                load_own(Some(before_filter()), permits.hooks, load)
+            }
+            Self::Strict => load_own(None, false, load),
+            Self::CommonFilter(program) => load_common(Permits::from_filter(program as *const libc::sock_fprog), load),
         }
-        result
     }
+}
+
+/// Loads a filter for the calling thread, which is quiet from then on unless it permits what samples are taken by.
+fn load_own<T: PartialOrd + From<i8>>(loading: Option<Loading>, permits_hooks: bool, load: impl FnOnce() -> T) -> T {
+    let result = load();
+    if result < T::from(0) {
+        return keeping_errno(|| result, || drop(loading));
+    }
+    if let Some(loading) = loading {
+        loading.done();
+    }
+    if !permits_hooks {
+        heap_hook::keep_quiet(&thread::current().sampler);
+    }
+    result
+}
+
+/// Loads a filter for all threads. None of this library's is starting meanwhile, and where it forbids what they call,
+/// none is there.
+fn load_common<T: PartialOrd + From<i8>>(permits: Permits, load: impl FnOnce() -> T) -> T {
+    if permits.threads {
+        let filter = before_permitting_filter();
+        let result = load();
+        return keeping_errno(|| result, || filter.done());
+    }
+    let mut has_ended = false;
+    let filter = before_forbidding_filter(|| has_ended = around().is_some_and(|around| (around.end)()));
+    // No new thread of the program's is arming itself.
+    let loading = before_filter();
+    if !permits.hooks {
+        heap_hook::keep_all_quiet(true);
+    }
+    let result = load();
+    if result < T::from(0) {
+        return keeping_errno(
+            || result,
+            || {
+                heap_hook::keep_all_quiet(false);
+                drop((loading, filter));
+                if has_ended {
+                    around().inspect(|around| (around.begin_again)());
+                }
+            },
+        );
+    }
+    loading.done();
+    filter.done();
+    result
 }
 
 /// The actions around a filter for all threads that forbids system calls of this library.

@@ -51,7 +51,7 @@ fn calls() -> [(c_long, [u64; 6]); 17] {
 }
 
 /// Further calls of our threads, to listen and to capture; their arguments vary.
-const CALLS_OF_OUR_THREADS: [c_long; 42] = [
+const CALLS_OF_OUR_THREADS: [c_long; 43] = [
     libc::SYS_write,
     libc::SYS_lseek,
     libc::SYS_fstat,
@@ -61,6 +61,7 @@ const CALLS_OF_OUR_THREADS: [c_long; 42] = [
     libc::SYS_getdents64,
     libc::SYS_readlinkat,
     libc::SYS_ppoll,
+    libc::SYS_rseq,
     libc::SYS_socket,
     libc::SYS_bind,
     libc::SYS_listen,
@@ -111,8 +112,12 @@ impl Permits {
         let Some(program) = program_at(filter as u64) else { return Self { hooks: true, threads: true } };
         let is_harmless =
             |number: c_long, arguments: &[u64; 6]| is_harmless(result_of(&program, &call(number, arguments)));
+        let is_made = |number: c_long| is_allowed(result_of(&program, &call(number, &[0; 6])));
         let hooks = calls().iter().all(|(number, arguments)| is_harmless(*number, arguments));
-        Self { hooks, threads: hooks && CALLS_OF_OUR_THREADS.iter().all(|number| is_harmless(*number, &[0; 6])) }
+        // The C library ends the process where a new thread cannot register its restartable sequences.
+        let can_start = is_made(libc::SYS_rseq) || !(is_made(libc::SYS_clone) || is_made(libc::SYS_clone3));
+        let threads = can_start && hooks && CALLS_OF_OUR_THREADS.iter().all(|number| is_harmless(*number, &[0; 6]));
+        Self { hooks, threads }
     }
 }
 
@@ -162,6 +167,12 @@ fn is_harmless(result: Option<u32>) -> bool {
             result & libc::SECCOMP_RET_ACTION_FULL,
             libc::SECCOMP_RET_ALLOW | libc::SECCOMP_RET_LOG | libc::SECCOMP_RET_ERRNO
         )
+    })
+}
+
+fn is_allowed(result: Option<u32>) -> bool {
+    result.is_some_and(|result| {
+        matches!(result & libc::SECCOMP_RET_ACTION_FULL, libc::SECCOMP_RET_ALLOW | libc::SECCOMP_RET_LOG)
     })
 }
 
@@ -292,6 +303,24 @@ mod tests {
         };
         assert!(allows(&mut looks(libc::PROT_EXEC)));
         assert!(!allows(&mut looks(libc::PROT_WRITE)));
+    }
+
+    #[test]
+    fn a_refused_call_is_harmless_but_for_those_by_which_a_thread_starts() {
+        let refuse = instruction(0x06, 0, 0, libc::SECCOMP_RET_ERRNO | 1);
+        let allow = instruction(0x06, 0, 0, libc::SECCOMP_RET_ALLOW);
+        let permits = |program: &mut [sock_filter]| {
+            let filter = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+            Permits::from_filter(&raw const filter)
+        };
+        let refuses = |number: c_long| {
+            let mut program = [LOAD_NUMBER, instruction(0x15, 0, 1, number as u32), refuse, allow];
+            permits(&mut program)
+        };
+        assert_eq!(refuses(libc::SYS_socket), Permits { hooks: true, threads: true });
+        assert_eq!(refuses(libc::SYS_rseq), Permits { hooks: true, threads: false });
+        // Without `clone` there is no new thread.
+        assert_eq!(permits(&mut [refuse]), Permits { hooks: true, threads: true });
     }
 
     #[test]

@@ -76,9 +76,9 @@ pub fn keep_quiet(thread: &ThreadState) {
     thread.keep_quiet();
 }
 
-/// As [`keep_quiet`], for all threads.
-pub fn keep_all_quiet() {
-    thread::keep_all_quiet();
+/// As [`keep_quiet`], for all threads; no longer with `false`, where the filter was refused.
+pub fn keep_all_quiet(are_quiet: bool) {
+    thread::keep_all_quiet(are_quiet);
 }
 
 /// Whether nothing may make a system call in this thread.
