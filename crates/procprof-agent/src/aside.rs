@@ -21,7 +21,7 @@ use std::thread::{Builder, JoinHandle, Thread};
 use std::time::Duration;
 
 /// Numbers from here on are preferred in the program's table.
-const HIGH: RawFd = 960;
+pub(crate) const HIGH: RawFd = 960;
 
 /// Numbers of the standard streams.
 const STANDARD: RawFd = 2;
@@ -55,6 +55,26 @@ pub(crate) fn spawn<T: Send + 'static>(
         without_signals(|| {
             Builder::new().name(name.into()).spawn(move || {
                 leave();
+                let _running = start.done();
+                with_panics_reported(work)
+            })
+        })
+    })
+}
+
+/// As [`spawn`]; the thread has one descriptor of the calling thread's table in its own.
+///
+/// # Errors
+/// As of [`spawn`].
+pub(crate) fn spawn_with<T: Send + 'static>(
+    name: &str,
+    descriptor: RawFd,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    thread_start_hook::start(|start| {
+        without_signals(|| {
+            Builder::new().name(name.into()).spawn(move || {
+                leave_with(Some(descriptor));
                 let _running = start.done();
                 with_panics_reported(work)
             })
@@ -174,7 +194,12 @@ pub(crate) fn own_tid() -> i32 {
 
 /// Gives the calling thread, which has opened nothing yet, an empty table.
 fn leave() {
-    let has_left = leave_empty() || leave_and_close();
+    leave_with(None);
+}
+
+/// Gives the calling thread, which has opened nothing yet, a table with one descriptor of the program's, if any.
+fn leave_with(kept: Option<RawFd>) {
+    let has_left = leave_at_once(kept) || leave_and_close(kept);
     HAS_OWN.set(has_left);
     if has_left {
         occupy_standard_numbers();
@@ -197,17 +222,25 @@ fn with_panics_reported<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Unshares and closes in one step, so that no copy of a file is closed: closing may have effects of its own.
-fn leave_empty() -> bool {
-    const CLOSE_RANGE: libc::c_long = 436;
+/// Unshares and closes in one step, so that no copy of a file is closed: closing may have effects of its own. Copies of
+/// files above the kept one are closed; its number is high.
+fn leave_at_once(kept: Option<RawFd>) -> bool {
     const UNSHARE: libc::c_uint = 2;
-    // SAFETY: takes numbers; with this flag only the calling thread's table changes, and the program's, which it
-    // leaves, does not.
-    unsafe { libc::syscall(CLOSE_RANGE, 0 as libc::c_uint, libc::c_uint::MAX, UNSHARE) == 0 }
+    let Some(kept) = kept.and_then(|kept| libc::c_uint::try_from(kept).ok()).filter(|kept| *kept > 0) else {
+        return close_range(0, libc::c_uint::MAX, UNSHARE);
+    };
+    close_range(0, kept - 1, UNSHARE) && close_range(kept + 1, libc::c_uint::MAX, 0)
+}
+
+/// Closes descriptors; with flags, in a table of the calling thread's own.
+fn close_range(first: libc::c_uint, last: libc::c_uint, flags: libc::c_uint) -> bool {
+    const CLOSE_RANGE: libc::c_long = 436;
+    // SAFETY: takes numbers; only the calling thread's table changes, which is not the program's any more.
+    unsafe { libc::syscall(CLOSE_RANGE, first, last, flags) == 0 }
 }
 
 /// With copies of the program's descriptors, which are closed at once: kept, they would hold its files open.
-fn leave_and_close() -> bool {
+fn leave_and_close(kept: Option<RawFd>) -> bool {
     // Without a list of them, a copy might stay.
     if numbers().is_none() {
         return false;
@@ -216,7 +249,8 @@ fn leave_and_close() -> bool {
     if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
         return false;
     }
-    for number in numbers().unwrap_or_else(|| (0..1 << 16).collect()) {
+    for number in numbers().unwrap_or_else(|| (0..1 << 16).collect()).into_iter().filter(|number| Some(*number) != kept)
+    {
         // SAFETY: nothing else uses this table, and nothing in it is in use.
         unsafe { libc::close(number) };
     }
@@ -273,7 +307,7 @@ mod tests {
     fn copies_are_closed_where_the_table_is_copied() {
         let mine = File::open("/proc/self/stat").unwrap();
         let number = mine.as_raw_fd();
-        let is_gone = std::thread::spawn(move || leave_and_close() && target(number).is_none()).join().unwrap();
+        let is_gone = std::thread::spawn(move || leave_and_close(None) && target(number).is_none()).join().unwrap();
         assert!(is_gone && target(number).is_some());
     }
 

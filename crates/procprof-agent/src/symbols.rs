@@ -36,7 +36,7 @@ mod of_own_files {
     use crate::modules::Modules;
     use procprof_process::{Identity, Pid};
     use procprof_profile::{Addr, LocationId, Meta, ProfileBuilder};
-    use procprof_symbolize::{ImageOptions, MemoryBudget, Sources, symbolize_profile};
+    use procprof_symbolize::{ImageOptions, MemoryBudget, Sources, in_one_thread, symbolize_profile};
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
@@ -82,7 +82,8 @@ mod of_own_files {
         let memory = MemoryBudget::new(bytes);
         let image = ImageOptions { memory: Some(memory.clone()), ..ImageOptions::default() };
         let process = Identity::read(Pid::current()).ok();
-        let (profile, _) = symbolize_profile(profile, &mut Sources { process, image, ..Sources::default() })?;
+        let mut sources = Sources { process, image, ..Sources::default() };
+        let (profile, _) = in_one_thread(|| symbolize_profile(profile, &mut sources))?;
         match memory.left_out() {
             0 => Ok(profile),
             left_out => meta::add(profile, &unnamed(left_out, bytes)),

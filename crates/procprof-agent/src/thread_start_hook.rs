@@ -56,13 +56,13 @@ static GATE: Gate = Gate::new();
 thread_local! {
     /// Whether this thread is loading a filter: what it starts to end the agent starts nevertheless.
     static IS_LOADING: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread is creating a thread of the agent's.
-    static IS_CREATING: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is one of the agent's, or is creating one.
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the thread that the calling one is creating is the agent's and not the program's.
+/// Whether a thread that the calling one is creating is the agent's and not the program's.
 pub fn is_own() -> bool {
-    IS_CREATING.get()
+    IS_OWN.get()
 }
 
 /// Creates a thread by `create`, in which the new thread's closure owns the [`Start`]; waits until it has started.
@@ -99,9 +99,9 @@ impl Gate {
     fn start<T>(&'static self, create: impl FnOnce(Start) -> io::Result<T>) -> io::Result<T> {
         let start = self.begin()?;
         let (entry, starting) = (start.entry, start.starting);
-        let was_creating = IS_CREATING.replace(true);
+        let was_own = IS_OWN.replace(true);
         let created = create(start);
-        IS_CREATING.set(was_creating);
+        IS_OWN.set(was_own);
         if created.is_ok() {
             wait(START_MAX, || entry.load(Ordering::Acquire) != starting);
         }
@@ -217,6 +217,7 @@ impl Start {
     pub(crate) fn done(self) -> Running {
         let thread = (self.starting & !u64::from(u32::MAX)) | (own_tid() as u64) << STAGE_BITS;
         self.entry.store(thread | RUNNING, Ordering::SeqCst);
+        IS_OWN.set(true);
         Running { entry: self.entry, thread }
     }
 }

@@ -147,7 +147,10 @@ impl Capture<'_> {
         if let Some(why) = restart {
             return Err(CollectError::Restarted { url: self.shown.clone(), why });
         }
-        let (bytes, content_type) = fetched?;
+        let (bytes, content_type) = match fetched {
+            Ok(fetched) => fetched,
+            Err(error) => return Err(instance.explained(error).await),
+        };
         let (profile_type, url, seconds) = (self.request.profile_type.clone(), self.shown.clone(), self.seconds);
         Ok(Received { bytes: bytes.into(), profile_type, seconds, content_type, started, finished, url, instance })
     }

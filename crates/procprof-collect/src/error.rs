@@ -63,6 +63,22 @@ pub enum CollectError {
         /// How long it was waited for.
         after: Duration,
     },
+    /// No answer in time from a process of this host under the preload library, which listens without a thread and has
+    /// not looked for clients.
+    #[error(
+        "{url}: no complete answer within {:.1} s: process {pid} listens without a thread (libprocprof_preload.so) and \
+         has neither allocated nor waited by epoll_wait or accept; start it with PROCPROF_LISTENER=thread, or record it \
+         from outside: procprof record -p {pid}",
+        after.as_secs_f64()
+    )]
+    NotServed {
+        /// The requested URL.
+        url: String,
+        /// How long it was waited for.
+        after: Duration,
+        /// The process that listens.
+        pid: u32,
+    },
     /// HTTP 401: credentials are missing or wrong.
     #[error("{url}: HTTP 401: credentials missing or wrong")]
     Unauthorized {
@@ -218,7 +234,7 @@ impl CollectError {
             CollectError::Unsupported { .. } => "unsupported",
             CollectError::Request { .. } => "bad_request",
             CollectError::Connect { .. } => "connect",
-            CollectError::Timeout { .. } => "timeout",
+            CollectError::Timeout { .. } | CollectError::NotServed { .. } => "timeout",
             CollectError::Unauthorized { .. } => "unauthorized",
             CollectError::Forbidden { .. } => "forbidden",
             CollectError::NotFound { .. } => "not_found",

@@ -43,16 +43,23 @@ pub async fn fetch(
 ) -> Result<Fetched> {
     let shown = url.to_string();
     let get = async {
+        let began = tokio::time::Instant::now();
         let instance = Instance::read(client, target, &url.base()).await;
         watch.report(Progress::Sampling { seconds });
-        let response = send(client, target, Method::GET, url).await?;
-        let bytes = body::read(response, &shown, target.max_bytes, watch).await?;
-        Ok((instance, bytes))
+        let read = async {
+            let response = send(client, target, Method::GET, url).await?;
+            body::read(response, &shown, target.max_bytes, watch).await
+        };
+        let timeout = |_| Err(CollectError::Timeout { url: shown.clone(), after: limit });
+        match tokio::time::timeout_at(began + limit, read).await.unwrap_or_else(timeout) {
+            Ok(bytes) => Ok((instance, bytes)),
+            Err(error) => Err(instance.explained(error).await),
+        }
     };
     let (instance, bytes) = tokio::select! {
         biased;
         () = watch.cancel.cancelled() => return Err(CollectError::Cancelled { url: shown }),
-        got = tokio::time::timeout(limit, get) => got.unwrap_or_else(|_| Err(CollectError::Timeout { url: shown.clone(), after: limit }))?,
+        got = get => got?,
     };
     watch.report(Progress::Checking);
     let (origin, unpacked) = (shown.clone(), target.max_bytes.saturating_mul(4));

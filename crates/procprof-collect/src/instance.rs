@@ -16,7 +16,7 @@ use reqwest::Method;
 
 use crate::clock::now;
 use crate::route::HttpEndpoint;
-use crate::{BaseUrl, HttpClient, Target, Watch, body};
+use crate::{BaseUrl, CollectError, HttpClient, Target, Watch, body};
 
 /// How long the process has to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -79,6 +79,17 @@ impl Instance {
         self.differs(&Instance::read(client, target, base).await)
     }
 
+    /// The error with its reason, where that is to be seen: a process of this host that listens without a thread and
+    /// has not looked for clients in time.
+    pub(crate) async fn explained(&self, error: CollectError) -> CollectError {
+        let (CollectError::Timeout { url, after }, Some(local)) = (&error, self.local) else { return error };
+        let listens = tokio::task::spawn_blocking(move || listens_without_thread(&local)).await;
+        match listens {
+            Ok(true) => CollectError::NotServed { url: url.clone(), after: *after, pid: local.pid.0 },
+            _ => error,
+        }
+    }
+
     fn differs(&self, later: &Instance) -> Option<String> {
         if let (Some(before), Some(after)) = (self.pid, later.pid)
             && before != after
@@ -98,6 +109,16 @@ fn is_running(identity: &Identity) -> bool {
     };
     let maps = process.maps();
     process.identity().is_same(identity) && !maps.is_ok_and(|maps| maps.is_empty())
+}
+
+/// Whether a process has the preload library and no thread of it that accepts connections.
+fn listens_without_thread(identity: &Identity) -> bool {
+    const LIBRARY: &str = "libprocprof_preload";
+    const THREAD: &str = "procprof-http";
+    let Ok(process) = Process::open(identity.pid) else { return false };
+    let has_library = process.maps().is_ok_and(|maps| maps.iter().any(|range| range.name().contains(LIBRARY)));
+    let has_thread = process.threads().map_or(true, |threads| threads.iter().any(|thread| thread.name == THREAD));
+    process.identity().is_same(identity) && has_library && !has_thread
 }
 
 /// The process on this host that listens there; `None` for another host, and for one that may not be looked at.

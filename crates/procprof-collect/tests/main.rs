@@ -7,6 +7,7 @@ mod frontend;
 mod garbage;
 mod go;
 mod jvm;
+mod not_served;
 mod process;
 mod tls;
 

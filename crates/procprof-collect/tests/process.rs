@@ -43,6 +43,21 @@ impl Server {
         Server::start(&mut Command::new(go_server()))
     }
 
+    /// A process that listens and answers nobody, with a file of the preload library's name mapped.
+    pub(crate) fn deaf() -> Server {
+        const SCRIPT: &str = "import mmap, os, socket, sys, tempfile, time\n\
+            folder = tempfile.mkdtemp()\n\
+            path = os.path.join(folder, 'libprocprof_preload.so')\n\
+            open(path, 'wb').write(bytes(4096))\n\
+            library = mmap.mmap(open(path, 'rb').fileno(), 4096, prot=mmap.PROT_READ)\n\
+            os.unlink(path)\n\
+            os.rmdir(folder)\n\
+            listener = socket.create_server(('127.0.0.1', 0))\n\
+            print('port', listener.getsockname()[1], flush=True)\n\
+            time.sleep(3600)\n";
+        Server::start(Command::new("python3").args(["-c", SCRIPT]))
+    }
+
     /// Waits until the replayed brpc service has begun its first profile.
     pub(crate) async fn samples(&mut self) {
         let mut output = self.output.take().unwrap();

@@ -13,7 +13,8 @@ mod work;
 use crate::at_end::AtEnd;
 use crate::next::keeping_errno;
 use libc::{c_int, c_void, pthread_attr_t, pthread_t};
-use procprof_agent::thread_hook;
+use procprof_agent::{thread_hook, thread_start_hook};
+use std::sync::atomic::{AtomicBool, Ordering};
 use work::{Place, Routine, Work};
 
 mod next {
@@ -28,6 +29,8 @@ mod next {
         thrd_create(thread: *mut pthread_t, routine: Routine, argument: *mut c_void) -> c_int, or THREAD_ERROR;
     }
 }
+
+static HAS_THREADS: AtomicBool = AtomicBool::new(false);
 
 /// Disarms threads when they end.
 static DISARMED: AtEnd = AtEnd::new(disarm);
@@ -65,13 +68,27 @@ unsafe extern "C" fn thrd_create(thread: *mut pthread_t, routine: Routine, argum
 #[inline]
 fn create(routine: Routine, argument: *mut c_void, make: impl FnOnce(Routine, *mut c_void) -> c_int) -> c_int {
     let place = if thread_hook::is_wanted() { Place::take(Work { routine, argument }) } else { None };
-    let Some(place) = place else { return make(routine, argument) };
-    let code = make(arm_and_work, std::ptr::from_ref(place).cast_mut().cast());
-    if code != 0 {
-        // There is no thread that has it.
-        place.clear();
+    let code = match place {
+        None => make(routine, argument),
+        Some(place) => {
+            let code = make(arm_and_work, std::ptr::from_ref(place).cast_mut().cast());
+            if code != 0 {
+                // There is no thread that has it.
+                place.clear();
+            }
+            code
+        }
+    };
+    if code == 0 && !thread_start_hook::is_own() {
+        HAS_THREADS.store(true, Ordering::Relaxed);
+        crate::deferred::keep_listener();
     }
     code
+}
+
+/// Whether the program has started a thread so far, here or in an ancestor that was forked.
+pub(crate) fn has_threads() -> bool {
+    HAS_THREADS.load(Ordering::Relaxed)
 }
 
 /// Arms the calling thread, which was made for the work that lies in a place; what that is.

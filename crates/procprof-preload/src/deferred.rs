@@ -7,10 +7,11 @@
 //! with it.
 //!
 //! A process that waits for a file (`PROCPROF_START_FILE`) starts likewise: a second thread, even one that sleeps,
-//! disables shortcuts that the C and C++ libraries have for processes with one thread.
+//! disables shortcuts that the C and C++ libraries have for processes with one thread. For the same reason the listener
+//! of a process with one thread has none itself: the slow path of an allocation looks for clients.
 
-use procprof_agent::ProcessTree;
 use procprof_agent::heap_hook::{apart, is_quiet};
+use procprof_agent::{Listener, ProcessTree};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -83,17 +84,41 @@ pub(crate) fn look() {
         return;
     }
     ProcessTree::look();
+    look_for_client();
     let holder = HOLDER.load(Ordering::Relaxed);
     if holder != 0 {
         look_at(holder);
     }
 }
 
+/// Starts the thread that answers a client, if one waits. Not in a thread that is quiet.
+#[inline]
+pub(crate) fn look_for_client() {
+    if Listener::has_client() {
+        unnoticed(|| apart(Listener::answer_client));
+    }
+}
+
+/// Has the listener keep a thread, since the program has started one itself.
+#[inline]
+pub(crate) fn keep_listener() {
+    if Listener::can_keep_thread() && !is_quiet(&crate::thread::current().sampler) {
+        unnoticed(|| apart(Listener::keep_thread));
+    }
+}
+
 #[cold]
 fn look_at(holder: i32) {
-    // SAFETY: the calling thread's own errno, which an allocation leaves as it was.
+    unnoticed(|| act_on(holder));
+}
+
+/// Does `work` for the calling thread, which is allocating or waits for work: `errno` stays as it is, and it is not
+/// cancelled meanwhile.
+#[cold]
+fn unnoticed(work: impl FnOnce()) {
+    // SAFETY: the calling thread's own errno.
     let errno = unsafe { *libc::__errno_location() };
-    uncancelled(|| act_on(holder));
+    uncancelled(work);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Settings {
     /// The address of the listener; nothing is started without it.
     pub(crate) listen: Option<SocketAddr>,
+    /// How connections are accepted there.
+    pub(crate) listener: ListenerKind,
     /// The file whose making starts it all; without one it starts at once.
     pub(crate) start_file: Option<PathBuf>,
     /// Names of the programs that are meant; empty for all.
@@ -32,6 +34,15 @@ pub(crate) struct Settings {
     pub(crate) contention: bool,
 }
 
+/// What accepts connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListenerKind {
+    /// The program's threads look for clients, and a thread is started for one.
+    OnDemand,
+    /// A thread, from the start to the end.
+    Thread,
+}
+
 /// A variable.
 struct Setting {
     variable: &'static str,
@@ -45,6 +56,18 @@ const SETTINGS: &[Setting] = &[
         variable: "PROCPROF_LISTEN",
         expected: "ADDRESS:PORT such as 127.0.0.1:6060 (port 0 takes a free one, which is reported)",
         set: |settings, value| put(&mut settings.listen, value.parse().ok().map(Some)),
+    },
+    Setting {
+        variable: "PROCPROF_LISTENER",
+        expected: "on-demand or thread",
+        set: |settings, value| {
+            let kind = match value {
+                "on-demand" => Some(ListenerKind::OnDemand),
+                "thread" => Some(ListenerKind::Thread),
+                _ => None,
+            };
+            put(&mut settings.listener, kind)
+        },
     },
     Setting {
         variable: "PROCPROF_ONLY",
@@ -102,6 +125,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: None,
+            listener: ListenerKind::OnDemand,
             start_file: None,
             only: Vec::new(),
             engine: CpuEngine::Auto,

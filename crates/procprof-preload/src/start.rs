@@ -1,7 +1,7 @@
 //! The agent of this process: started before `main` if the environment is set so, by a call of the program, or in the
 //! place of a process that has ended.
 
-use crate::settings::Settings;
+use crate::settings::{ListenerKind, Settings};
 use crate::signals::Around;
 use crate::stderr::print;
 use crate::{births, deferred, heap, signals, waits};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The environment variable that contains the id of the listening process for its descendants.
-const HOLDER: &str = "PROCPROF_LISTENER";
+const HOLDER: &str = "PROCPROF_LISTENING_PID";
 
 /// The agent and listener of a process.
 pub(crate) struct Running {
@@ -136,8 +136,8 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
         service_name: None,
     };
     let agent = procprof_agent::start(config).map_err(|error| error.to_string())?;
-    let bound = listen
-        .map(|address| Listener::bind(address, agent.clone(), None).map_err(|error| format!("{address}: {error}")));
+    let bound =
+        listen.map(|address| bind(settings, address, agent.clone()).map_err(|error| format!("{address}: {error}")));
     let listener = bound.transpose().inspect_err(|_| HeapSampler::disable())?;
     set_heap(settings);
     if settings.contention
@@ -155,6 +155,15 @@ pub(crate) fn begin(settings: &Settings, listen: Option<SocketAddr>) -> Result<O
     let address = listener.as_ref().map(Listener::address);
     *running = Some(Running { agent, listener, token: settings.token.clone() });
     Ok(address)
+}
+
+/// Binds the listener: without a thread where the process has one only, and its threads come to look for clients.
+fn bind(settings: &Settings, address: SocketAddr, agent: Agent) -> procprof_agent::Result<Listener> {
+    let is_on_demand = settings.listener == ListenerKind::OnDemand
+        && !settings.contention
+        && !births::has_threads()
+        && heap::is_in_use();
+    if is_on_demand { Listener::bind_on_demand(address, agent) } else { Listener::bind(address, agent, None) }
 }
 
 /// Configures the sampler by the environment, where it is this process's.

@@ -1,8 +1,7 @@
 //! `epoll_wait` and `accept`, by which servers wait for work: where a forked worker that allocates nothing joins a
-//! capture of its process tree.
+//! capture of its process tree, and a process without a thread of ours starts one for a client.
 //!
-//! A worker has no thread of ours and can't be woken, so it looks by itself whether it is to be sampled: where it
-//! allocates, and here. Not in `poll`, `read` and their kin: these may be called in signal handlers, where no thread
+//! Neither can be woken, so they look by themselves whether there is something to do: where they allocate, and here. Not in `poll`, `read` and their kin: these may be called in signal handlers, where no thread
 //! can be started.
 
 use libc::{c_int, epoll_event, sigset_t, sockaddr, socklen_t, timespec};
@@ -32,6 +31,7 @@ macro_rules! entries {
             unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
                 if !is_quiet(&crate::thread::current().sampler) {
                     ProcessTree::look();
+                    crate::deferred::look_for_client();
                 }
                 // SAFETY: by the caller's promise.
                 unsafe { next::$name($($argument),*) }

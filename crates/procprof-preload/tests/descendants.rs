@@ -47,6 +47,7 @@ fn a_daemon_takes_the_listener_over() {
     let reserved = ReservedAddress::new();
     let address = reserved.address.to_string();
     let mut command = preloaded(&program("daemon.c", &[]));
+    command.env("PROCPROF_LISTENER", "thread");
     command.arg(&alive).env("PROCPROF_LISTEN", &address).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut parent = Running(command.spawn().unwrap());
     get_soon(&address, "/debug/pprof/cmdline");
@@ -65,10 +66,12 @@ fn children_keep_still_while_their_ancestor_listens() {
     let mut command = preloaded(Path::new("/bin/sh"));
     let script = "/bin/sh -c '(/bin/ls -d /); grep Threads /proc/$$/status'; grep Threads /proc/$$/status";
     command.args(["-c", script]).env("PROCPROF_LISTEN", "127.0.0.1:0");
-    let output = command.output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "/\nThreads:\t1\nThreads:\t2\n");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(errors.lines().count() == 1 && errors.contains("listens on http://"), "{errors}");
+    for (listener, threads) in [("thread", 2), ("on-demand", 1)] {
+        let output = command.env("PROCPROF_LISTENER", listener).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("/\nThreads:\t1\nThreads:\t{threads}\n"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.lines().count() == 1 && errors.contains("listens on http://"), "{errors}");
+    }
 }
 
 /// A program that takes the place of the one that was started, as after `env` and `nohup`, listens again.

@@ -63,8 +63,12 @@ pub(crate) fn preloaded(program: &Path) -> Command {
 }
 
 impl Host {
-    /// Starts a program that listens on a free port and reports it.
+    /// Starts a program that listens on a free port and reports it: by a thread, unless the command says otherwise,
+    /// since most programs wait for the test meanwhile.
     pub(crate) fn start(mut command: Command) -> Self {
+        if !command.get_envs().any(|(name, _)| name == "PROCPROF_LISTENER") {
+            command.env("PROCPROF_LISTENER", "thread");
+        }
         command
             .env("PROCPROF_LISTEN", "127.0.0.1:0")
             .stdin(Stdio::piped())

@@ -18,6 +18,7 @@ mod host;
 mod hosts;
 mod library;
 mod limits;
+mod listener;
 mod profiles;
 mod relro;
 mod settings;

@@ -29,6 +29,7 @@ fn without_settings_nothing_is_started_or_printed() {
 fn a_bad_value_is_reported_in_one_line_and_the_program_runs() {
     for (name, value, expected) in [
         ("PROCPROF_LISTEN", "6060", "procprof: PROCPROF_LISTEN=6060: expected ADDRESS:PORT"),
+        ("PROCPROF_LISTENER", "never", "procprof: PROCPROF_LISTENER=never: expected on-demand or thread"),
         ("PROCPROF_ENGINE", "fast", "procprof: PROCPROF_ENGINE=fast: expected auto, perf or tick"),
         ("PROCPROF_TOKEN", "", "procprof: PROCPROF_TOKEN=: expected at least one character"),
         ("PROCPROF_DUMP_FOLDER", "/nowhere", "procprof: PROCPROF_DUMP_FOLDER=/nowhere: expected a folder"),

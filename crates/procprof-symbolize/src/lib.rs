@@ -73,3 +73,4 @@ pub use sources::{
     SOURCES, SourceRow, Sources, WantedIndex, binary_name,
 };
 pub use symbolize::{NameStyle, WantedShare, style_names, symbolize_profile};
+pub use workers::in_one_thread;

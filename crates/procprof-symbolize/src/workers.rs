@@ -1,13 +1,35 @@
 //! Runs jobs on as many threads as there are processors.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Most threads of one batch.
 const THREADS_MAX: usize = 16;
 
+thread_local! {
+    /// Whether batches of this thread start no others.
+    static IS_ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Looks addresses up by `work` in the calling thread alone: for a process that is profiled, whose processors and
+/// memory are its own, and which may forbid new threads at any moment.
+pub fn in_one_thread<T>(work: impl FnOnce() -> T) -> T {
+    struct PutBack(bool);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            IS_ALONE.set(self.0);
+        }
+    }
+    let _put_back = PutBack(IS_ALONE.replace(true));
+    work()
+}
+
 /// The number of threads that a batch may use.
 pub(crate) fn threads() -> usize {
+    if IS_ALONE.get() {
+        return 1;
+    }
     thread::available_parallelism().map_or(1, |count| count.get().min(THREADS_MAX))
 }
 
@@ -52,4 +74,19 @@ pub(crate) fn run<S: Send>(
         }
         states
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_is_used_while_it_is_asked_for() {
+        let caller = thread::current().id();
+        let seen = || run(100, threads(), Vec::new, |seen, _| seen.push(thread::current().id()));
+        let ids = in_one_thread(|| in_one_thread(seen).into_iter().chain(seen()).flatten().collect::<Vec<_>>());
+        assert!(ids.len() == 200 && ids.iter().all(|id| *id == caller));
+        assert!(!IS_ALONE.get());
+        assert_eq!(in_one_thread(|| threads_for(1 << 20, 1)), 1);
+    }
 }

@@ -112,7 +112,9 @@ impl Idle {
     fn start(program: &Path, library: Option<&Path>) -> Result<Idle> {
         let mut command = Command::new(program);
         if let Some(library) = library {
-            command.env("LD_PRELOAD", library).env("PROCPROF_LISTEN", "127.0.0.1:0").stderr(Stdio::piped());
+            command.env("LD_PRELOAD", library).env("PROCPROF_LISTEN", "127.0.0.1:0");
+            // It sleeps until it is asked to go on.
+            command.env("PROCPROF_LISTENER", "thread").stderr(Stdio::piped());
         }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the program")?;
         let (input, output) = (child.stdin.take().context("its input")?, child.stdout.take().context("its output")?);

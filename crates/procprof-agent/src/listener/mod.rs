@@ -7,6 +7,8 @@
 
 mod exchange;
 mod head;
+#[cfg(target_os = "linux")]
+mod on_demand;
 mod socket;
 
 use crate::agent::Agent;
@@ -39,8 +41,20 @@ pub struct Listener {
     address: SocketAddr,
     agent: Agent,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// `None` once it has ended.
+    server: Option<Server>,
 }
+
+/// The part of a listener that accepts connections.
+#[derive(Debug)]
+enum Server {
+    Thread(JoinHandle<()>),
+    #[cfg(target_os = "linux")]
+    OnDemand(&'static on_demand::OnDemand),
+}
+
+/// Pause after an error of a socket.
+const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -56,6 +70,11 @@ struct Shared {
 }
 
 impl Shared {
+    #[cfg(target_os = "linux")]
+    fn has_connections(&self) -> bool {
+        !self.connections.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Waits, for at most [`STOP_WAIT`], for answers that are being made.
     fn wait_for_answers(&self) {
         let answering = |_: &mut ()| self.answering.load(Ordering::SeqCst) > 0;
@@ -82,6 +101,20 @@ struct Service {
     shared: Arc<Shared>,
 }
 
+impl Service {
+    fn new(address: SocketAddr, agent: Agent, extra: Option<ExtraHandler>) -> Result<Self> {
+        let loopback = address.ip().is_loopback();
+        if !loopback && !agent.has_token() {
+            return Err(Error::Config { what: format!("bind {address}: an address beyond loopback needs a token") });
+        }
+        Ok(Self { agent, extra, loopback, shared: Arc::default() })
+    }
+}
+
+fn bind_error(source: io::Error) -> Error {
+    Error::System { what: "bind the listener", source }
+}
+
 impl Listener {
     /// Binds and serves from threads of its own; port 0 takes a free one.
     ///
@@ -89,13 +122,8 @@ impl Listener {
     /// [`Error::Config`] for an address beyond loopback when the agent has no token; [`Error::System`] when it can't be
     /// bound.
     pub fn bind(address: SocketAddr, agent: Agent, extra: Option<ExtraHandler>) -> Result<Self> {
-        let loopback = address.ip().is_loopback();
-        if !loopback && !agent.has_token() {
-            return Err(Error::Config { what: format!("bind {address}: an address beyond loopback needs a token") });
-        }
-        let system = |source| Error::System { what: "bind the listener", source };
-        let shared = Arc::new(Shared::default());
-        let service = Service { agent: agent.clone(), extra, loopback, shared: shared.clone() };
+        let service = Service::new(address, agent.clone(), extra)?;
+        let shared = service.shared.clone();
         let (bound, binding) = sync_channel(1);
         let thread = aside::spawn("procprof-http", move || match Socket::bind(address) {
             Ok((socket, address)) => {
@@ -106,8 +134,57 @@ impl Listener {
             Err(error) => drop(bound.send(Err(error))),
         });
         let thread = thread.map_err(|source| Error::System { what: "start the listener's thread", source })?;
-        let address = binding.recv().unwrap_or(Err(std::io::ErrorKind::Other.into())).map_err(system)?;
-        Ok(Self { address, agent, shared, thread: Some(thread) })
+        let address = binding.recv().unwrap_or(Err(std::io::ErrorKind::Other.into())).map_err(bind_error)?;
+        Ok(Self { address, agent, shared, server: Some(Server::Thread(thread)) })
+    }
+
+    /// Binds without a thread, for a process with one thread, which is slower once there was a second one: threads of
+    /// the program call [`Listener::has_client`] now and then, and [`Listener::answer_client`] where there is one. A
+    /// client waits until then.
+    ///
+    /// The thread that answers ends a second after the last request. Where the program's table of descriptors has no
+    /// free number from 960 up, this is [`Listener::bind`]. One listener of a process is bound so; a former one must
+    /// have been stopped.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    #[cfg(target_os = "linux")]
+    pub fn bind_on_demand(address: SocketAddr, agent: Agent) -> Result<Self> {
+        let service = Service::new(address, agent.clone(), None)?;
+        let shared = service.shared.clone();
+        match on_demand::OnDemand::bind(address, service).map_err(bind_error)? {
+            Some((server, address)) => Ok(Self { address, agent, shared, server: Some(Server::OnDemand(server)) }),
+            None => Self::bind(address, agent, None),
+        }
+    }
+
+    /// Whether a client waits for a listener of [`Listener::bind_on_demand`], or its socket was closed by the program.
+    /// Checked at most every 100 ms; in between, and without such a listener, it is a few loads and a coarse clock.
+    /// Leaves `errno` as it is, makes two system calls that are no points of cancellation, and takes no lock.
+    #[cfg(target_os = "linux")]
+    #[inline]
+    pub fn has_client() -> bool {
+        on_demand::has_client()
+    }
+
+    /// Starts the thread that answers the client. Not for signal handlers; `errno` is not kept.
+    #[cfg(target_os = "linux")]
+    pub fn answer_client() {
+        on_demand::answer_client();
+    }
+
+    /// Whether [`Listener::keep_thread`] would have an effect.
+    #[cfg(target_os = "linux")]
+    #[inline]
+    pub fn can_keep_thread() -> bool {
+        on_demand::can_keep_thread()
+    }
+
+    /// Has a listener of [`Listener::bind_on_demand`] keep a thread from now on: the program has several itself. As
+    /// [`Listener::answer_client`].
+    #[cfg(target_os = "linux")]
+    pub fn keep_thread() {
+        on_demand::keep_thread();
     }
 
     /// Closes the socket in a forked child where that has it, but not the threads that serve it; else the port would be
@@ -132,9 +209,22 @@ impl Listener {
     }
 
     fn end(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+        let Some(server) = self.server.take() else { return };
         self.agent.stop();
         self.shared.stopping.store(true, Ordering::SeqCst);
+        match server {
+            Server::Thread(thread) => self.end_thread(thread),
+            #[cfg(target_os = "linux")]
+            Server::OnDemand(server) => {
+                if let Some(thread) = server.end() {
+                    self.end_thread(thread);
+                }
+                server.close();
+            }
+        }
+    }
+
+    fn end_thread(&self, thread: JoinHandle<()>) {
         // A connection of our own wakes the thread out of accept; where it can't be made, the next client's does.
         let connect = || TcpStream::connect_timeout(&reachable(self.address), Duration::from_secs(1)).is_ok();
         if aside::run(STOP_WAIT, || (), connect).unwrap_or(false) {
@@ -164,7 +254,6 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 /// share with it, it is bound anew.
 fn accept(mut socket: Socket, address: SocketAddr, service: &Service) {
     own_thread::leave_out();
-    const PAUSE: Duration = Duration::from_millis(50);
     loop {
         *service.shared.place.lock().unwrap_or_else(PoisonError::into_inner) = socket.place_for_children();
         let accepted = socket.accept();

@@ -7,7 +7,11 @@
 use crate::aside;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+#[cfg(target_os = "linux")]
+use std::os::fd::FromRawFd;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 /// The identity of the file behind a descriptor.
 type Identity = (libc::dev_t, libc::ino_t);
@@ -39,12 +43,26 @@ impl Socket {
     /// The next connection; `EBADF` once the descriptor was closed or is another file's.
     pub(super) fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match &self.listener {
-            Some(listener) if self.place.is_same() => {
-                let (stream, client) = listener.accept()?;
-                Ok((aside::lifted(OwnedFd::from(stream)).into(), client))
-            }
+            Some(listener) if self.place.is_same() => accept(listener),
             _ => Err(lost()),
         }
+    }
+
+    /// Whether its number does not disturb programs that expect the lowest free one.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_high(&self) -> bool {
+        self.place.number >= aside::HIGH
+    }
+
+    /// Has [`Place::accept`] fail where no client waits.
+    #[cfg(target_os = "linux")]
+    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+        self.listener.as_ref().map_or(Ok(()), |listener| listener.set_nonblocking(true))
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn place(&self) -> Place {
+        self.place
     }
 
     /// The place of the socket for a forked child, if it is in the program's table.
@@ -63,8 +81,56 @@ impl Drop for Socket {
 }
 
 impl Place {
-    fn is_same(&self) -> bool {
+    /// Whether the socket is there.
+    pub(super) fn is_same(&self) -> bool {
         self.identity.is_some() && identity(self.number) == self.identity
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn number(&self) -> RawFd {
+        self.number
+    }
+
+    /// Waits for a client, without a limit for `None`; whether there is one. `EBADF` where the socket is not there. No
+    /// point of cancellation.
+    #[cfg(target_os = "linux")]
+    pub(super) fn wait(&self, length: Option<Duration>) -> io::Result<bool> {
+        if !self.is_same() {
+            return Err(lost());
+        }
+        let mut place = libc::pollfd { fd: self.number, events: libc::POLLIN, revents: 0 };
+        let limit = length.map(|length| libc::timespec {
+            tv_sec: length.as_secs() as libc::time_t,
+            tv_nsec: i64::from(length.subsec_nanos()),
+        });
+        let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: one structure that may be written to, a limit or none, and no mask.
+        let found = unsafe { libc::syscall(libc::SYS_ppoll, &raw mut place, 1, limit, std::ptr::null::<u64>(), 8) };
+        match found {
+            0 => Ok(false),
+            1.. if place.revents & libc::POLLNVAL != 0 => Err(lost()),
+            1.. => Ok(true),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The next connection; `EBADF` once the descriptor was closed or is another file's.
+    #[cfg(target_os = "linux")]
+    pub(super) fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        if !self.is_same() {
+            return Err(lost());
+        }
+        // SAFETY: the socket, which its owner closes and this does not.
+        let listener = std::mem::ManuallyDrop::new(unsafe { TcpListener::from_raw_fd(self.number) });
+        accept(&listener)
+    }
+
+    /// Closes the socket in the calling thread's own table; in the program's it stays.
+    #[cfg(target_os = "linux")]
+    pub(super) fn leave(&self) {
+        if aside::has_own_table() {
+            self.close();
+        }
     }
 
     /// Closes the socket in a forked child, where the parent's `Socket` is of no use. Async-signal-safe.
@@ -74,6 +140,11 @@ impl Place {
             unsafe { libc::close(self.number) };
         }
     }
+}
+
+fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, client) = listener.accept()?;
+    Ok((aside::lifted(OwnedFd::from(stream)).into(), client))
 }
 
 /// Whether an error of [`Socket::accept`] means that the socket is gone.
