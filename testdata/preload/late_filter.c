@@ -1,5 +1,6 @@
-/* Loads a seccomp filter for all threads, `kill` or `errno` for what it does not permit, so many microseconds after the beginning (`begin`) or after a line of
- * standard input (`line`), and allocates on: `late_filter ACTION WHEN MICROSECONDS`. The filter permits what the program calls, and no new thread. */
+/* Loads a seccomp filter for all threads, `kill` or `errno` for what it does not permit, so many microseconds after the
+ * beginning (`begin`) or after a line of standard input (`line`), and allocates on:
+ * `late_filter ACTION WHEN MICROSECONDS`. The filter permits what the program calls, and no new thread. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -14,7 +15,9 @@
 #include <unistd.h>
 
 static void filter(unsigned action) {
-    static const int permitted[] = {SYS_read, SYS_write, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_futex, SYS_clock_gettime, SYS_mmap, SYS_munmap, SYS_madvise, SYS_brk, SYS_newfstatat, SYS_fstat, SYS_clock_nanosleep, SYS_sched_yield, SYS_restart_syscall};
+    static const int permitted[] = {SYS_read,   SYS_write,   SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_futex,
+                                    SYS_mmap,   SYS_munmap,  SYS_brk,  SYS_newfstatat, SYS_clock_gettime, SYS_fstat,
+                                    SYS_madvise, SYS_sched_yield, SYS_clock_nanosleep, SYS_restart_syscall};
     struct sock_filter steps[64] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
     int count = 1;
     for (unsigned index = 0; index < sizeof permitted / sizeof *permitted; index++) {

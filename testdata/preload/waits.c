@@ -2,10 +2,11 @@
  * read         in read(), and allocates at each line;
  * epoll        in epoll_wait() of 10 ms, and never allocates;
  * threads      in read(), after it has started a thread that sleeps;
- * close        allocates all along, at the first line closes all descriptors but the standard ones and opens files under their numbers, and at the second counts those that are no longer
- *              its own;
+ * close        allocates all along, at the first line closes all descriptors but the standard ones and opens files
+ *              under their numbers, and at the second counts those that are no longer its own;
  * fork         a forked child allocates all along, and so does this process, which prints the child's id;
- * interrupted  waits of 2 ms in epoll_wait, poll and nanosleep, between which it allocates; it counts those that a signal has ended, until the first line. */
+ * interrupted  waits of 2 ms in epoll_wait, poll and nanosleep, between which it allocates; until the first line, it
+ *              counts those that a signal has ended. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

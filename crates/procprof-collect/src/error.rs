@@ -67,8 +67,8 @@ pub enum CollectError {
     /// not looked for clients.
     #[error(
         "{url}: no complete answer within {:.1} s: process {pid} listens without a thread (libprocprof_preload.so) and \
-         has neither allocated nor waited by epoll_wait or accept; start it with PROCPROF_LISTENER=thread, or record it \
-         from outside: procprof record -p {pid}",
+         has neither allocated nor called epoll_wait; start it with PROCPROF_LISTENER=thread, or record it from \
+         outside: procprof record -p {pid}",
         after.as_secs_f64()
     )]
     NotServed {

@@ -49,7 +49,8 @@ impl Server {
             folder = tempfile.mkdtemp()\n\
             path = os.path.join(folder, 'libprocprof_preload.so')\n\
             open(path, 'wb').write(bytes(4096))\n\
-            library = mmap.mmap(open(path, 'rb').fileno(), 4096, prot=mmap.PROT_READ)\n\
+            file = open(path, 'rb')\n\
+            library = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)\n\
             os.unlink(path)\n\
             os.rmdir(folder)\n\
             listener = socket.create_server(('127.0.0.1', 0))\n\

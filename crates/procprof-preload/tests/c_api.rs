@@ -14,16 +14,23 @@ fn lines(command: &mut Command) -> Vec<String> {
 
 #[test]
 fn it_starts_labels_dumps_and_stops() {
+    it_works("thread", 2);
+    it_works("on-demand", 1);
+}
+
+/// Runs the program, which has so many threads while the agent listens.
+fn it_works(listener: &str, threads: usize) {
     let folder = tempfile::tempdir().unwrap();
     let (heap, cpu) = (folder.path().join("heap"), folder.path().join("cpu"));
     let program = program("api.cpp", &[]);
-    let lines = lines(preloaded(&program).args([&heap, &cpu]));
+    let lines = lines(preloaded(&program).args([&heap, &cpu]).env("PROCPROF_LISTENER", listener));
+    let started = format!("threads {threads}, port 1");
     let expected = [
         "loaded 1, threads 1, port 0",
         "dump -1: not started",
         "start -1: nowhere: expected ADDRESS:PORT",
         "start 0",
-        "threads 2, port 1",
+        &started,
         "again -1: it is running already",
         "profile 0",
         "dump 0",

@@ -41,16 +41,24 @@ impl ReservedAddress {
 
 #[test]
 fn a_daemon_takes_the_listener_over() {
+    a_daemon_listens("thread");
+    a_daemon_listens("on-demand");
+}
+
+fn a_daemon_listens(listener: &str) {
     let folder = tempfile::tempdir().unwrap();
     let alive = folder.path().join("alive");
     std::fs::write(&alive, "").unwrap();
     let reserved = ReservedAddress::new();
     let address = reserved.address.to_string();
     let mut command = preloaded(&program("daemon.c", &[]));
-    command.env("PROCPROF_LISTENER", "thread");
+    command.env("PROCPROF_LISTENER", listener);
     command.arg(&alive).env("PROCPROF_LISTEN", &address).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut parent = Running(command.spawn().unwrap());
-    get_soon(&address, "/debug/pprof/cmdline");
+    // It waits for its input, where it looks for no clients.
+    if listener == "thread" {
+        get_soon(&address, "/debug/pprof/cmdline");
+    }
     drop(parent.0.stdin.take());
     assert!(parent.0.wait().unwrap().success());
     // The parent and with it its listener are gone.

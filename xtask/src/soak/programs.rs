@@ -28,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const READY: Duration = Duration::from_secs(60);
 /// Shell functions of every row: `under COMMAND...` replaces the shell by the program with the library in it.
 const PRELUDE: &str = r#"set -eu
-under() { exec env LD_PRELOAD="$LIBRARY" PROCPROF_LISTEN="127.0.0.1:$AGENT" PROCPROF_LISTENER=thread PROCPROF_ONLY="$ONLY" "$@"; }
+export PROCPROF_LISTENER=thread
+under() { exec env LD_PRELOAD="$LIBRARY" PROCPROF_LISTEN="127.0.0.1:$AGENT" PROCPROF_ONLY="$ONLY" "$@"; }
 "#;
 
 /// Runs the programs whose name holds `name`, each until `captures` were taken of it.

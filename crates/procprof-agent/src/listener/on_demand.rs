@@ -180,6 +180,7 @@ impl OnDemand {
                 Ok(false) if is_kept || self.shared().has_connections() => {}
                 Ok(false) => return Served::Idle,
                 Err(error) if is_lost(&error) => return Served::Lost,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
