@@ -86,6 +86,19 @@ pub enum Error {
         /// Bytes that the capture may take.
         needed: u64,
     },
+    /// Naming addresses might take more memory than a limit of the process's control groups leaves.
+    #[error(
+        "naming addresses may take {} MiB, and {} MiB are left below {}",
+        needed.div_ceil(1 << 20), left >> 20, file.display()
+    )]
+    NoRoomForNames {
+        /// The file that states the limit.
+        file: std::path::PathBuf,
+        /// Bytes that are left below it.
+        left: u64,
+        /// Bytes that it may take.
+        needed: u64,
+    },
     /// The process's allocator had no memory left while the operation ran.
     #[error("the process has no memory left; the capture was given up")]
     OutOfMemory,

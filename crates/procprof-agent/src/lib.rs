@@ -35,6 +35,8 @@ mod lineage;
 mod listener;
 #[cfg(target_os = "linux")]
 mod loader;
+#[cfg(all(feature = "symbolize", target_os = "linux"))]
+mod memory_cgroup;
 mod meta;
 mod modules;
 mod moment;

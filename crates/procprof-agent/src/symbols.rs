@@ -6,6 +6,14 @@
 //! ```text
 //! #procprof:unnamed=1200 addresses: naming them would take more than 64 MiB; symbolize=0 leaves it to the reader
 //! ```
+//!
+//! Naming also takes pages of the files that it reads, which count in a memory control group. Where less than
+//! `ROOM_NEEDED` is left below a limit there, nothing is named here: readers name addresses by the mappings and build
+//! ids in the profile.
+//!
+//! ```text
+//! #procprof:unnamed=all addresses: naming them may take 16 MiB, and 9 MiB are left below /sys/fs/cgroup/memory.max
+//! ```
 
 use crate::error::Result;
 use procprof_profile::Profile;
@@ -32,6 +40,8 @@ pub(crate) use of_own_files::{name_all, names};
 #[cfg(all(feature = "symbolize", target_os = "linux"))]
 mod of_own_files {
     use super::{Profile, Result};
+    use crate::error::Error;
+    use crate::memory_cgroup::{self, MemoryLimit};
     use crate::meta;
     use crate::modules::Modules;
     use procprof_process::{Identity, Pid};
@@ -42,6 +52,9 @@ mod of_own_files {
 
     /// Most memory that naming addresses takes, besides the profile they are in, bytes.
     const MEMORY: u64 = 64 << 20;
+
+    /// Memory that naming addresses may take with the pages of files that it reads, bytes: of redis 12 to 18 MB.
+    const ROOM_NEEDED: u64 = 16 << 20;
 
     /// Between two looks whether it is one's turn.
     const PAUSE: Duration = Duration::from_millis(5);
@@ -73,12 +86,34 @@ mod of_own_files {
     }
 
     /// A profile whose addresses are call sites, with functions, lines and inlined frames as far as they can be found.
+    ///
+    /// Where there is no room for it in the process's memory control group the profile is returned as it is, with a
+    /// note.
     pub(crate) fn name_all(profile: Profile) -> Result<Profile> {
-        name_within(profile, MEMORY)
+        let _turn = Turn::wait();
+        name_below(profile, memory_cgroup::tightest().as_ref())
+    }
+
+    /// Names addresses where the limit leaves room for it.
+    fn name_below(profile: Profile, limit: Option<&MemoryLimit>) -> Result<Profile> {
+        match limit {
+            Some(limit) if limit.left < ROOM_NEEDED => meta::add(profile, &without_room(limit)),
+            Some(limit) => name_within(profile, MEMORY.min(limit.left / 2)),
+            None => name_within(profile, MEMORY),
+        }
+    }
+
+    fn without_room(limit: &MemoryLimit) -> Meta {
+        let text = format!(
+            "all addresses: naming them may take {} MiB, and {} MiB are left below {}",
+            ROOM_NEEDED >> 20,
+            limit.left >> 20,
+            limit.file.display()
+        );
+        Meta { more: [("unnamed".to_owned(), text)].into(), ..Meta::default() }
     }
 
     fn name_within(profile: Profile, bytes: u64) -> Result<Profile> {
-        let _turn = Turn::wait();
         let memory = MemoryBudget::new(bytes);
         let image = ImageOptions { memory: Some(memory.clone()), ..ImageOptions::default() };
         let process = Identity::read(Pid::current()).ok();
@@ -100,7 +135,13 @@ mod of_own_files {
 
     /// For each address the functions there, callers before those inlined into them, separated by `--`; empty where
     /// unknown.
+    ///
+    /// # Errors
+    /// [`Error::NoRoomForNames`].
     pub(crate) fn names(addresses: &[u64]) -> Result<impl Iterator<Item = String>> {
+        if let Some(MemoryLimit { file, left }) = memory_cgroup::tightest().filter(|limit| limit.left < ROOM_NEEDED) {
+            return Err(Error::NoRoomForNames { file, left, needed: ROOM_NEEDED });
+        }
         let modules = Modules::of_this_process();
         let mut builder = ProfileBuilder::new(&[("addresses", "count")]);
         let mappings = modules.add_to(&mut builder);
@@ -159,7 +200,20 @@ mod of_own_files {
             let unnamed = name_within(profile(), 1 << 10).unwrap();
             let text = "4 addresses: naming them would take more than 1 MiB; symbolize=0 leaves it to the reader";
             assert_eq!((note_of(&unnamed), with_lines(&unnamed)), (Some(text), 0));
-            // Neither the first turn nor the second is still going on.
+        }
+
+        #[test]
+        fn addresses_are_named_elsewhere_where_a_limit_leaves_no_room() {
+            let limit = |left| Some(MemoryLimit { file: "/sys/fs/cgroup/a/memory.max".into(), left });
+            let unnamed = name_below(profile(), limit(ROOM_NEEDED - 1).as_ref()).unwrap();
+            let text =
+                "all addresses: naming them may take 16 MiB, and 15 MiB are left below /sys/fs/cgroup/a/memory.max";
+            assert_eq!((note_of(&unnamed), with_lines(&unnamed)), (Some(text), 0));
+            assert!(unnamed.locations().len() == 4 && unnamed.mappings().iter().any(|mapping| mapping.build_id.0 != 0));
+            let named = name_below(profile(), limit(4 * MEMORY).as_ref()).unwrap();
+            assert_eq!((note_of(&named), with_lines(&named)), (None, 4));
+            assert_eq!(with_lines(&name_all(profile()).unwrap()), 4);
+            // Neither turn is still going on.
             assert_eq!(NAMING.load(Ordering::Relaxed), 0);
         }
     }

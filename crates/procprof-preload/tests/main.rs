@@ -19,6 +19,7 @@ mod hosts;
 mod library;
 mod limits;
 mod listener;
+mod memory;
 mod profiles;
 mod relro;
 mod settings;

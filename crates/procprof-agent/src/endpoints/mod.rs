@@ -120,7 +120,7 @@ fn refused(error: &Error) -> Response {
         | Error::NoJemalloc
         | Error::NoDumpFiles => 501,
         Error::DumpFileUnfinished { .. } | Error::Stopped | Error::Forked { .. } | Error::ClientLeft => 503,
-        Error::NoRoom { .. } | Error::OutOfMemory => 507,
+        Error::NoRoom { .. } | Error::NoRoomForNames { .. } | Error::OutOfMemory => 507,
         Error::NoLockHooks | Error::ContentionOff | Error::Unsupported { .. } => 501,
         _ => 500,
     };
