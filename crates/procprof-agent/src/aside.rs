@@ -55,7 +55,7 @@ pub(crate) fn spawn<T: Send + 'static>(
         without_signals(|| {
             Builder::new().name(name.into()).spawn(move || {
                 leave();
-                let _running = start.done();
+                let _running = start.done(own_tid());
                 with_panics_reported(work)
             })
         })
@@ -75,7 +75,7 @@ pub(crate) fn spawn_with<T: Send + 'static>(
         without_signals(|| {
             Builder::new().name(name.into()).spawn(move || {
                 leave_with(Some(descriptor));
-                let _running = start.done();
+                let _running = start.done(own_tid());
                 with_panics_reported(work)
             })
         })
@@ -95,7 +95,7 @@ pub(crate) fn spawn_beside<T: Send + 'static>(
         without_signals(|| {
             Builder::new().name(name.into()).spawn(move || {
                 HAS_OWN.set(has_own);
-                let _running = start.done();
+                let _running = start.done(own_tid());
                 with_panics_reported(work)
             })
         })
@@ -119,7 +119,7 @@ pub(crate) fn run<T: Send>(pause: Duration, mut look: impl FnMut(), work: impl F
                 Builder::new().name("procprof-work".into()).spawn_scoped(scope, move || {
                     let _ended = Ended { ended, waiting };
                     leave();
-                    let _running = start.done();
+                    let _running = start.done(own_tid());
                     WAITING.set(caller);
                     crate::own_thread::leave_out();
                     with_panics_reported(work)

@@ -14,7 +14,6 @@
 //! A filter that forbids what the agent's threads call is loaded when the last of them is gone, and none starts after
 //! it.
 
-use crate::aside::own_tid;
 use crate::lineage;
 use std::cell::Cell;
 use std::io;
@@ -213,9 +212,9 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// To be called by the new thread when it has made the system calls of its start.
-    pub(crate) fn done(self) -> Running {
-        let thread = (self.starting & !u64::from(u32::MAX)) | (own_tid() as u64) << STAGE_BITS;
+    /// To be called by the new thread, with its id, when it has made the system calls of its start.
+    pub(crate) fn done(self, tid: i32) -> Running {
+        let thread = (self.starting & !u64::from(u32::MAX)) | (tid as u64) << STAGE_BITS;
         self.entry.store(thread | RUNNING, Ordering::SeqCst);
         IS_OWN.set(true);
         Running { entry: self.entry, thread }
@@ -309,7 +308,7 @@ mod tests {
     ) -> io::Result<JoinHandle<T>> {
         gate.start(|start| {
             std::thread::Builder::new().spawn(move || {
-                let _running = start.done();
+                let _running = start.done(crate::aside::own_tid());
                 work()
             })
         })

@@ -100,7 +100,7 @@ impl Place {
         }
         let mut place = libc::pollfd { fd: self.number, events: libc::POLLIN, revents: 0 };
         let limit = length.map(|length| libc::timespec {
-            tv_sec: length.as_secs() as libc::time_t,
+            tv_sec: length.as_secs() as i64,
             tv_nsec: i64::from(length.subsec_nanos()),
         });
         let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
