@@ -457,6 +457,37 @@ both('a growth of threads is visible in the list', async (page) => {
   for (const id of ids) await page.request.delete(`${server.base}/api/profiles/${id}`);
 });
 
+check('more nodes than a page shows are reached by pages, search and suggestions', async (page) => {
+  const many = Array.from({ length: 120 }, (_, number) => `[[node]]\nname = "node-${number}"\nkind = "pprof"\n`
+    + 'urls = { contention = "http://127.0.0.1:1/profile" }\nschedule.contention = { on = false, seconds = 1, every = 3600 }\n').join('');
+  const own = await start(`self_interval_seconds = 3600\n${many}`);
+  try {
+    await page.goto(`${own.base}/`);
+    assert.equal(await page.locator('#nodes tbody tr').count(), 100);
+    await page.click('nav.pages a[rel=next]');
+    await page.waitForURL(`${own.base}/?page=2`);
+    assert.equal(await page.locator('#nodes tbody tr').count(), 21);
+    await page.click('nav.pages a[rel=prev]');
+    await page.waitForURL(`${own.base}/?page=1`);
+    assert.match(await page.locator('nav.pages').innerText(), /Rows 1 to 100 of 121/);
+    assert.deepEqual(await tooWide(page), []);
+    await page.fill('main input[name=q]', 'node-119');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`${own.base}/?q=node-119`);
+    assert.equal(await page.locator('#nodes tbody tr').count(), 1);
+    for (const path of ['/search', '/merge']) {
+      await page.goto(own.base + path);
+      await page.fill('input[name=node]', 'node-119');
+      await until(page, () => {
+        const options = [...document.querySelectorAll('#node-names option')];
+        return options.length === 1 && options[0].value === 'node-119';
+      });
+    }
+  } finally {
+    await own.stop();
+  }
+});
+
 check('a node is found among many', async (page) => {
   const many = Array.from({ length: 12 }, (_, number) => `[[node]]\nname = "node-${number}"\nkind = "pprof"\n`
     + 'urls = { contention = "http://127.0.0.1:1/profile" }\nschedule.contention = { on = false, seconds = 1, every = 3600 }\n').join('');

@@ -14,7 +14,10 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::clock::now;
-use crate::nodes::Registry as Nodes;
+use crate::nodes::{Node, Registry as Nodes};
+
+/// Most nodes that have figures of their own; a scrape of all services of 5,000 hosts would take 20 MB.
+const NODES_MAX: usize = 2_000;
 
 /// The labels by which captures are counted.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -30,6 +33,13 @@ pub(crate) struct Captured {
 pub(crate) struct OfNode {
     /// The node's name.
     pub(crate) node: String,
+}
+
+/// A state of nodes.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct InState {
+    /// As [`crate::nodes::Health::summary`] names it.
+    health: &'static str,
 }
 
 /// How a statement ended.
@@ -108,6 +118,8 @@ pub struct Metrics {
     sql_seconds: Histogram,
     sql_rows: Counter,
     build: Family<Build, Gauge>,
+    nodes: Family<InState, Gauge>,
+    nodes_without_figures: Gauge,
     node_up: Family<OfNode, Gauge>,
     last_success: Family<Captured, Gauge<f64, AtomicU64>>,
     rss: Gauge,
@@ -159,6 +171,8 @@ impl Metrics {
             sql_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
             sql_rows: Counter::default(),
             build: Family::default(),
+            nodes: Family::default(),
+            nodes_without_figures: Gauge::default(),
             node_up: Family::default(),
             last_success: Family::default(),
             rss: Gauge::default(),
@@ -244,6 +258,9 @@ impl Metrics {
         );
         registry.register("sql_rows", "Rows that SQL statements returned", self.sql_rows.clone());
         registry.register("build_info", "Version and architecture of the server; always 1", self.build.clone());
+        registry.register("nodes", "Nodes that are profiled, by the health of their captures", self.nodes.clone());
+        let without = "Nodes beyond 2,000, which have no figures of their own below: services of hosts first";
+        registry.register("nodes_without_figures", without, self.nodes_without_figures.clone());
         let up = "1 if the latest capture of any scheduled type of the node succeeded, 0 if all failed; missing \
                   before the first";
         registry.register("node_up", up, self.node_up.clone());
@@ -319,9 +336,17 @@ impl Metrics {
     }
 
     fn note_nodes(&self, nodes: &Nodes) {
+        self.nodes.clear();
         self.node_up.clear();
         self.last_success.clear();
-        for node in nodes.all().iter().filter(|node| !node.past) {
+        let mut profiled: Vec<_> = nodes.all().into_iter().filter(|node| !node.past).collect();
+        for summary in nodes.summaries(&profiled) {
+            self.nodes.get_or_create(&InState { health: summary }).inc();
+        }
+        self.nodes_without_figures.set(profiled.len().saturating_sub(NODES_MAX) as i64);
+        let is_service = |node: &Node| node.pushed_by.as_ref().is_some_and(|pushed_by| pushed_by.service.is_some());
+        profiled.sort_by_key(|node| is_service(node));
+        for node in profiled.iter().take(NODES_MAX) {
             let health = nodes.health(node.id);
             if !matches!(health.summary(), "unknown" | "in-host") {
                 let up = i64::from(health.summary() != "failing");

@@ -121,7 +121,7 @@ impl Agent {
 /// The node of that name in the API's list.
 async fn node(server: &TestServer, name: &str) -> Value {
     let nodes = server.json("/api/nodes").await;
-    let found = nodes.as_array().unwrap().iter().find(|node| node["name"] == name);
+    let found = nodes["nodes"].as_array().unwrap().iter().find(|node| node["name"] == name);
     found.unwrap_or_else(|| panic!("no node {name} in {nodes}")).clone()
 }
 
@@ -458,7 +458,7 @@ async fn held_heartbeats_are_bounded_and_end_with_the_server() {
     let request = server.client.post(&url).body(serde_json::to_vec(&held).unwrap());
     let held = tokio::spawn(request.send());
     until("the heartbeat is held", async || {
-        (server.json("/api/nodes").await.as_array().unwrap().len() >= 2).then_some(())
+        (server.json("/api/nodes").await["nodes"].as_array().unwrap().len() >= 2).then_some(())
     })
     .await;
     server.stop().await;
@@ -479,7 +479,7 @@ async fn names_and_texts_of_agents_are_bounded_and_told() {
     assert_eq!(host["labels"].as_object().unwrap().len(), 64);
     assert!(host["labels"].as_object().unwrap().values().all(|value| value.as_str().unwrap().len() <= 512));
     let names = server.json("/api/nodes").await;
-    assert_eq!(names.as_array().unwrap().len(), 3, "the server, the host, the good service: {names}");
+    assert_eq!(names["nodes"].as_array().unwrap().len(), 3, "the server, the host, the good service: {names}");
     let file = server.data.path().join(format!("hosts/{}.json", agent.id));
     let _data = server.stop().await;
     assert_eq!(read(&file)["services_refused"], 4);

@@ -22,6 +22,7 @@ mod mysql_select;
 mod nodes;
 mod openapi;
 mod pages;
+mod paging;
 mod process;
 mod raw;
 mod renders;

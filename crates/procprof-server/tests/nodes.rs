@@ -358,6 +358,6 @@ async fn a_difference_of_gos_totals_starts_with_its_request() {
 async fn the_server_itself_has_its_url_as_a_label() {
     let server = TestServer::start(Config { server_url: "https://prof-a:8030".to_owned(), ..quiet() }).await;
     let nodes = server.json("/api/nodes").await;
-    let own = nodes.as_array().unwrap().iter().find(|node| node["name"] == "procprof").unwrap();
+    let own = nodes["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "procprof").unwrap();
     assert_eq!(own["labels"], json!({ "server": "https://prof-a:8030" }));
 }

@@ -61,14 +61,14 @@ pub(crate) async fn shares(server: &TestServer, alive: usize) -> BTreeMap<String
 /// Ids by name.
 pub(crate) async fn ids(server: &TestServer) -> BTreeMap<String, u64> {
     let nodes = server.json("/api/nodes").await;
-    let named = nodes.as_array().unwrap().iter().map(|node| (node["name"].as_str().unwrap(), &node["id"]));
+    let named = nodes["nodes"].as_array().unwrap().iter().map(|node| (node["name"].as_str().unwrap(), &node["id"]));
     named.map(|(name, id)| (name.to_owned(), id.as_u64().unwrap())).collect()
 }
 
 /// Names of the nodes that another server captures.
 async fn captured_by_others(server: &TestServer) -> BTreeSet<String> {
     let nodes = server.json("/api/nodes").await;
-    let others = nodes.as_array().unwrap().iter().filter(|node| !node["captured_by"].is_null());
+    let others = nodes["nodes"].as_array().unwrap().iter().filter(|node| !node["captured_by"].is_null());
     others.map(|node| node["name"].as_str().unwrap().to_owned()).collect()
 }
 

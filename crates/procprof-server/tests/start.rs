@@ -116,7 +116,8 @@ async fn a_reload_takes_new_nodes_and_keeps_ids() {
     let server = TestServer::start(parsed(&format!("proc_profile_cpu_enable = false\n{}", node("a")))).await;
     let id = async |name: &str| {
         let nodes = server.json("/api/nodes").await;
-        let found = nodes.as_array().unwrap().iter().find(|node| node["name"] == name && node["past"] == false);
+        let found =
+            nodes["nodes"].as_array().unwrap().iter().find(|node| node["name"] == name && node["past"] == false);
         found.map(|node| node["id"].as_u64().unwrap())
     };
     assert_eq!(id("a").await, Some(20_001));

@@ -17,6 +17,7 @@ mod caller;
 mod guard;
 mod listen;
 mod multipart;
+mod node_search;
 mod openapi;
 mod opened;
 mod pace;

@@ -9,11 +9,12 @@ use super::api::archive::ArchiveAnswer;
 use super::api::captures::{CaptureBody, CaptureState};
 use super::api::heap::HeapState;
 use super::api::hosts::{RateAnswer, RateBody};
-use super::api::nodes::NodeState;
+use super::api::nodes::{NodePage, NodeState};
 use super::api::profiles::{ProfilePage, ProfileRow};
 use super::api::servers::ServerList;
 use super::api::state::{ErrorPage, PauseState, RetentionState};
 use super::api::symbols::{SymbolList, SymbolOffer, SymbolPush};
+use super::pages::PAGES_MAX;
 use super::route::{Access, Body, Param, Route, Schema, Verb, needed, path, query};
 use super::schema::schema_of;
 use super::starrocks::BackendList;
@@ -28,6 +29,7 @@ const ID: Param = path("id", Uuid, "The profile's id");
 const NODES: Param = query("node", Text, "Id or name of a node; may be given several times with a range; * for all");
 const LABELS: Param = query("label", Text, "`key=value` of the node's labels; may be given several times");
 const NODE: Param = query("node", Text, "Id, name, `FE`, or `ROLE:host:port` of a registered node");
+const NODE_TEXT: Param = query("q", Text, "Text in a node's name, address, kind, cluster or labels, in any case");
 const TYPE: Param = query("type", Text, "Profile type: cpu, heap, …");
 const LIMIT: Param = query("limit", Integer(1, 1000), "Rows; 100 unless given");
 const CURSOR: Param = query("cursor", Text, "`next` of the page before");
@@ -70,10 +72,11 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/",
         access: Viewer,
         name: "overviewPage",
-        summary: "The page with all nodes: health, newest profiles, load of the last hour and coverage of the last day",
+        summary: "The page with the nodes: health, newest profiles, load of the last hour and coverage of the last day",
         params: &[
-            query("q", Text, "Text in a node's name, address, kind, cluster or labels"),
+            NODE_TEXT,
             query("gone", Text, "yes: also hosts and services that are gone"),
+            query("page", Integer(1, PAGES_MAX), "The number of a page of 100 rows; the last one if there are fewer"),
         ],
         request: Body::None,
         answer: (200, HTML),
@@ -613,10 +616,10 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/api/nodes",
         access: Viewer,
         name: "listNodes",
-        summary: "All registered nodes and how they fare",
-        params: &[],
+        summary: "The registered nodes and how they fare, in pages",
+        params: &[NODE_TEXT, LIMIT, CURSOR],
         request: Body::None,
-        answer: (200, Body::Json(schema_of::<Vec<NodeState>>())),
+        answer: (200, Body::Json(schema_of::<NodePage>())),
         mount: || get(api::nodes::list),
     },
     Route {
@@ -843,8 +846,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/api/retention",
         access: Viewer,
         name: "getRetention",
-        summary: "Limits, what is stored, and what was deleted last",
-        params: &[],
+        summary: "Limits, what is stored, and what was deleted last; the nodes in pages",
+        params: &[LIMIT, CURSOR],
         request: Body::None,
         answer: (200, Body::Json(schema_of::<RetentionState>())),
         mount: || get(api::state::retention),

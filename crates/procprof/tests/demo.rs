@@ -158,7 +158,7 @@ fn a_signal_ends_it_and_its_children() {
     let data = folder();
     let server = Server::start(data.path(), &["--demo"]);
     let nodes = server.json("/api/nodes");
-    let addresses: Vec<String> = nodes
+    let addresses: Vec<String> = nodes["nodes"]
         .as_array()
         .expect("an array of nodes")
         .iter()

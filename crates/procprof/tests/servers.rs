@@ -29,7 +29,8 @@ fn start(data: &Path, archive: &Path, target: &Server) -> Server {
 /// The nodes that a server captures, and those that another one does, by name.
 fn shares(server: &Server) -> [BTreeSet<String>; 2] {
     let nodes = server.json("/api/nodes");
-    let nodes: Vec<&Value> = nodes.as_array().expect("nodes").iter().filter(|node| node["kind"] == "pprof").collect();
+    let nodes: Vec<&Value> =
+        nodes["nodes"].as_array().expect("nodes").iter().filter(|node| node["kind"] == "pprof").collect();
     [true, false].map(|is_own| {
         let some = nodes.iter().filter(|node| node["captured_by"].is_null() == is_own);
         some.map(|node| node["name"].as_str().expect("a name").to_owned()).collect()

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use procprof_profile::ProfileType;
 use procprof_store::{Store, StoreOptions};
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -231,6 +232,27 @@ async fn services_that_are_gone_make_room_unless_they_have_profiles() {
     let around = Around::open("", data);
     assert_eq!(around.registry.find("db/new").unwrap().id, known);
     assert!(around.registry.all().iter().all(|node| node.pushed_by.is_some() || !node.past), "nothing is left over");
+}
+
+#[tokio::test]
+async fn figures_of_nodes_are_bounded_and_tell_what_they_leave_out() {
+    let around = Around::open("", tempfile::tempdir().unwrap());
+    for number in 1..=3 {
+        around.beat(number, &format!("db{number}"), (0..700).map(|service| format!("s{service}"))).await;
+    }
+    for node in around.registry.all().iter() {
+        around.registry.note(node.id, |health| {
+            health.types.entry(ProfileType::Cpu).or_default().last_success = Some(jiff::Timestamp::now());
+        });
+    }
+    let text = Metrics::new().text(&around.registry);
+    let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert!(text.contains("procprof_nodes{health=\"ok\"} 2104\n"), "all are counted");
+    assert!(text.contains("procprof_nodes_without_figures 104\n"));
+    assert_eq!((lines("procprof_node_up{"), lines("procprof_last_success_timestamp_seconds{")), (2000, 2000));
+    for node in ["procprof", "db1", "db2", "db3"] {
+        assert!(text.contains(&format!("procprof_node_up{{node=\"{node}\"}} 1\n")), "{node} comes before services");
+    }
 }
 
 #[test]

@@ -57,14 +57,16 @@ impl TypeHealth {
     }
 }
 
+/// Whether the schedule has a type, and has it on.
+fn is_on(schedule: &[Planned], profile_type: &ProfileType) -> bool {
+    schedule.iter().any(|planned| planned.on && planned.profile_type == *profile_type)
+}
+
 impl Health {
     /// The same without failures of types that are off, which are not expected.
     pub(super) fn scheduled(mut self, schedule: &[Planned]) -> Health {
-        let on = |profile_type: &ProfileType| {
-            schedule.iter().any(|planned| planned.on && planned.profile_type == *profile_type)
-        };
         for (profile_type, health) in &mut self.types {
-            if !on(profile_type) {
+            if !is_on(schedule, profile_type) {
                 (health.last_failure, health.retry_at) = (None, None);
             }
         }
@@ -74,14 +76,23 @@ impl Health {
     /// `ok` when the latest attempt of every type succeeded, `failing` when none did, `degraded` between, `unknown`
     /// before the first; `in-host` then for a service whose samples are in the profiles of its host.
     pub fn summary(&self) -> &'static str {
-        let tried: Vec<bool> = self
-            .types
-            .values()
-            .filter(|kind| kind.unavailable.is_none())
-            .filter(|kind| kind.last_success.or(kind.last_failure.as_ref().map(|f| f.at)).is_some())
-            .map(TypeHealth::failing)
-            .collect();
-        match (tried.len(), tried.iter().filter(|failing| **failing).count()) {
+        self.summary_of(|_| true)
+    }
+
+    /// The summary of [`Health::scheduled`].
+    pub(super) fn summary_on(&self, schedule: &[Planned]) -> &'static str {
+        self.summary_of(|profile_type| is_on(schedule, profile_type))
+    }
+
+    /// The summary with the failures of these types alone.
+    fn summary_of(&self, is_expected: impl Fn(&ProfileType) -> bool) -> &'static str {
+        let (mut tried, mut failing) = (0, 0);
+        for (profile_type, own) in self.types.iter().filter(|(_, own)| own.unavailable.is_none()) {
+            let is_expected = own.last_failure.is_some() && is_expected(profile_type);
+            tried += usize::from(own.last_success.is_some() || is_expected);
+            failing += usize::from(is_expected && own.failing());
+        }
+        match (tried, failing) {
             (0, _) if self.in_host => "in-host",
             (0, _) => "unknown",
             (_, 0) => "ok",

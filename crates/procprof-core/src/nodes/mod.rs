@@ -325,7 +325,7 @@ impl Registry {
         if let Some(node) = query.parse().ok().and_then(|id: u64| table.by_id(id)) {
             return Some(Arc::clone(node));
         }
-        if let Some(node) = nodes.iter().find(|node| node.name() == query) {
+        if let Some(node) = table.names.get(query).and_then(|place| nodes.get(*place)) {
             return Some(Arc::clone(node));
         }
         let (role, address) = query.split_once(':')?;
@@ -343,6 +343,13 @@ impl Registry {
         self.by_id(id).map_or_else(Health::default, |node| health.scheduled(&node.schedule))
     }
 
+    /// [`Health::summary`] of each of these nodes, in their order.
+    pub fn summaries<'a>(&self, nodes: impl IntoIterator<Item = &'a Arc<Node>>) -> Vec<&'static str> {
+        let (health, untried) = (lock(&self.health), Health::default());
+        let summary = |node: &Arc<Node>| health.get(&node.id).unwrap_or(&untried).summary_on(&node.schedule);
+        nodes.into_iter().map(summary).collect()
+    }
+
     /// Changes what is known about a node's health.
     pub(crate) fn note(&self, id: u64, change: impl FnOnce(&mut Health)) {
         change(lock(&self.health).entry(id).or_default());
@@ -355,6 +362,7 @@ struct Table {
     all: Vec<Arc<Node>>,
     /// Places in `all`.
     ids: HashMap<u64, usize>,
+    names: HashMap<String, usize>,
     /// Of the caller, configured, and discovered.
     own: Vec<Arc<Node>>,
     cluster: String,
@@ -380,9 +388,11 @@ impl Registry {
         let past = ids.all().filter(|(_, id, _)| !known.contains(id));
         all.extend(past.map(|(name, id, role)| Arc::new(past_node(name, id, role, &cluster))));
         all.push(Arc::clone(&this_server));
-        // Of several nodes with one id, the first counts.
-        let ids = all.iter().enumerate().rev().map(|(place, node)| (node.id, place)).collect();
-        let table = Table { all, ids, own, cluster, this_server: Some(this_server) };
+        // Of several nodes with one id or name, the first counts.
+        let places = || all.iter().enumerate().rev();
+        let ids = places().map(|(place, node)| (node.id, place)).collect();
+        let names = places().map(|(place, node)| (node.name().to_owned(), place)).collect();
+        let table = Table { all, ids, names, own, cluster, this_server: Some(this_server) };
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = table;
     }
 

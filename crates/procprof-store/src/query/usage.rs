@@ -37,3 +37,11 @@ pub struct NodeUsage {
     /// When the newest was completed.
     pub newest: Nanos,
 }
+
+impl Usage {
+    /// The usage of a node; `None` if it has no profiles.
+    pub fn node(&self, node: u64) -> Option<&NodeUsage> {
+        let place = self.nodes.binary_search_by_key(&node, |usage| usage.node).ok()?;
+        self.nodes.get(place)
+    }
+}

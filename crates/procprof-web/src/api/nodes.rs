@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use procprof_core::captures::SourceState;
 use procprof_core::hosts::{HostState, HostWarning};
 use procprof_core::nodes::{FailedAttempt, Node, TypeHealth};
@@ -13,8 +13,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
 use crate::Web;
+use crate::node_search::NodeSearch;
+use crate::params::Params;
 use crate::problem::{ApiResult, Problem};
 use crate::time::Time;
+
+/// Nodes of a page unless a number is given, and at most.
+const ROWS: usize = 100;
+const ROWS_MAX: u64 = 1000;
 
 /// A registered node.
 #[derive(Serialize, JsonSchema)]
@@ -180,8 +186,35 @@ fn kinds(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": Kind::all().map(Kind::name).collect::<Vec<_>>() })
 }
 
-pub(crate) async fn list(State(web): State<Arc<Web>>) -> Json<Vec<NodeState>> {
-    Json(web.registry.all().iter().map(|node| NodeState::new(&web, node)).collect())
+/// A page of the nodes, in the order of the configuration, hosts with their services by name.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NodePage {
+    nodes: Vec<NodeState>,
+    /// Nodes that the search finds, on all pages.
+    found: usize,
+    /// The `cursor` of the next page.
+    next: Option<String>,
+}
+
+/// `GET /api/nodes?q=&limit=&cursor=`
+pub(crate) async fn list(State(web): State<Arc<Web>>, RawQuery(query): RawQuery) -> ApiResult<Json<NodePage>> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["q", "limit", "cursor"])?;
+    let search = NodeSearch::new(params.get("q").unwrap_or_default());
+    let limit = params.number("limit", 1, ROWS_MAX)?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(ROWS);
+    let all = web.registry.all();
+    let rest = match params.number("cursor", 0, u64::MAX)? {
+        None => &all[..],
+        Some(last) => {
+            let place = all.iter().position(|node| node.id == last);
+            let gone = || Problem::bad_request("cursor: its node is not registered any more; begin at the first page");
+            &all[place.ok_or_else(gone)? + 1..]
+        }
+    };
+    let mut following = rest.iter().filter(|node| search.finds(node));
+    let nodes: Vec<NodeState> = following.by_ref().take(limit).map(|node| NodeState::new(&web, node)).collect();
+    let next = nodes.last().filter(|_| following.next().is_some()).map(|last| last.id.to_string());
+    let found = all.iter().filter(|node| search.finds(node)).count();
+    Ok(Json(NodePage { nodes, found, next }))
 }
 
 pub(crate) async fn one(State(web): State<Arc<Web>>, Path(node): Path<String>) -> ApiResult<Json<NodeState>> {

@@ -34,7 +34,10 @@ pub(crate) struct RetentionState {
     cache_bytes: u64,
     /// Free on the file system of the data.
     free_bytes: u64,
+    /// A page of the nodes that have profiles, by id.
     nodes: Vec<UsageOfNode>,
+    /// The `cursor` of the next page of `nodes`.
+    next: Option<String>,
     last_run: Option<Time>,
     /// Profiles that the last run deleted.
     last_deleted: u64,
@@ -84,11 +87,22 @@ pub(crate) struct PauseState {
     paused: bool,
 }
 
-pub(crate) async fn retention(State(web): State<Arc<Web>>) -> ApiResult<Json<RetentionState>> {
+/// `GET /api/retention?limit=&cursor=`
+pub(crate) async fn retention(
+    State(web): State<Arc<Web>>,
+    RawQuery(query): RawQuery,
+) -> ApiResult<Json<RetentionState>> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["limit", "cursor"])?;
+    let limit = usize::try_from(params.number("limit", 1, 1000)?.unwrap_or(100)).unwrap_or(100);
+    let after = params.number("cursor", 0, u64::MAX)?;
     let store = Arc::clone(&web.store);
     let usage = on_store(move || store.usage()).await?;
-    let (config, last) = (web.config(), web.retention.last());
-    let nodes = usage.nodes.iter().map(|node| UsageOfNode {
+    let (config, run) = (web.config(), web.retention.last());
+    let first = after.map_or(0, |after| usage.nodes.partition_point(|node| node.node <= after));
+    let rest = &usage.nodes[first..];
+    let page = &rest[..limit.min(rest.len())];
+    let next = page.last().filter(|_| page.len() < rest.len()).map(|last| last.node.to_string());
+    let nodes = page.iter().map(|node| UsageOfNode {
         node: node.node,
         profiles: node.profiles,
         bytes: node.bytes,
@@ -107,10 +121,11 @@ pub(crate) async fn retention(State(web): State<Arc<Web>>) -> ApiResult<Json<Ret
         cache_bytes: usage.cache_bytes,
         free_bytes: usage.free_bytes,
         nodes: nodes.collect(),
-        last_run: last.at.map(Time::from),
-        last_deleted: last.deleted,
-        last_deleted_bytes: last.deleted_bytes,
-        last_error: last.error,
+        next,
+        last_run: run.at.map(Time::from),
+        last_deleted: run.deleted,
+        last_deleted_bytes: run.deleted_bytes,
+        last_error: run.error,
     }))
 }
 

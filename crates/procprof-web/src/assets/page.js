@@ -1,8 +1,9 @@
 // What the pages do beyond tables and forms: times in the viewer's zone, fresh lists, commands and links to copy,
-// ranges of the timeline, the selection of rows, and filtering lists while typing.
+// ranges of the timeline, the selection of rows, and filtering lists and suggesting nodes while typing.
 "use strict";
 
 const REFRESH_MS = 5000;
+const SUGGEST_MS = 200;
 const DAY_MS = 86400000;
 const SHAPES = {
   moment: new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" }),
@@ -201,6 +202,22 @@ function filter(box) {
   for (const item of document.querySelectorAll(box.dataset.filter)) item.hidden = !item.textContent.toLowerCase().includes(wanted);
 }
 
+// Suggests the nodes whose names have the text that is typed.
+let suggesting = 0;
+function suggest(box) {
+  clearTimeout(suggesting);
+  suggesting = setTimeout(async () => {
+    const response = await fetch(new URL(root() + box.dataset.suggest + encodeURIComponent(box.value), location.origin));
+    if (!response.ok) return;
+    const names = (await response.json()).nodes.map((node) => {
+      const option = document.createElement("option");
+      option.value = node.name;
+      return option;
+    });
+    box.list.replaceChildren(...names);
+  }, SUGGEST_MS);
+}
+
 localise(document);
 copyable(document);
 select();
@@ -236,7 +253,10 @@ document.addEventListener("keydown", (event) => {
   }
 });
 document.addEventListener("change", (event) => { if (event.target.matches("input[form=selection]")) select(); });
-document.addEventListener("input", (event) => { if (event.target.dataset.filter) filter(event.target); });
+document.addEventListener("input", (event) => {
+  if (event.target.dataset.filter) filter(event.target);
+  if (event.target.dataset.suggest) suggest(event.target);
+});
 document.addEventListener("pointerdown", (event) => {
   const lanes = event.target.closest?.(".lanes");
   if (lanes) brush(lanes, event);

@@ -108,7 +108,8 @@ pub(crate) async fn heap(
 fn first(web: &Arc<Web>) -> Arc<Node> {
     let nodes = web.registry.all();
     let has_switch = |node: &&Arc<Node>| HeapProfiler::new(&web.captures, node).has_switch();
-    nodes.iter().find(has_switch).cloned().unwrap_or_else(|| web.registry.default_node())
+    let polled = |node: &&Arc<Node>| !node.kind().is_pushed();
+    nodes.iter().filter(polled).find(has_switch).cloned().unwrap_or_else(|| web.registry.default_node())
 }
 
 impl View {

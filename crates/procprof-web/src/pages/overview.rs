@@ -1,6 +1,7 @@
 //! `/`: every node with its health, its newest profiles, its load of the last hour, its coverage of the last day;
-//! captures of several nodes.
+//! captures of several nodes. The table has pages of 100 rows.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -23,11 +24,16 @@ use crate::Web;
 use crate::activity::{Activity, Collected, HOUR, PIECES};
 use crate::api;
 use crate::caller::Caller;
-use crate::params::Params;
+use crate::node_search::{NodeSearch, shown_nodes};
+use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
 use crate::server_url::ServerUrl;
 use crate::texts::t;
 
+/// Rows of the table on a page.
+const ROWS: usize = 100;
+/// Largest number of a page.
+pub(crate) const PAGES_MAX: u64 = 1_000_000;
 /// Most captures that one form starts.
 const CAPTURES_MAX: usize = 64;
 /// Moments named above the loads, to the minute, as those of two hours are.
@@ -39,44 +45,110 @@ const ALMOST_A_DAY: i64 = 23 * HOUR;
 struct View {
     web: Arc<Web>,
     principal: Principal,
-    nodes: Vec<(Arc<Node>, Health)>,
+    /// The nodes that the search finds.
+    nodes: Vec<Arc<Node>>,
     /// All nodes, before the search.
     all: usize,
-    search: String,
+    search: NodeSearch,
     /// Whether hosts and services that are gone are listed.
     with_gone: bool,
+    /// The rows of the page.
+    page: TablePage,
     activity: Arc<Activity>,
     usage: Arc<Usage>,
     base: ServerUrl,
 }
 
-/// `GET /?q=&gone=`
+/// `GET /?q=&gone=&page=`
 pub(crate) async fn overview(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
     base: ServerUrl,
     RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
-    let params = Params::parse(&query.unwrap_or_default())?.only(&["q", "gone"])?;
-    let search = params.get("q").unwrap_or_default().to_lowercase();
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["q", "gone", "page"])?;
+    let search = NodeSearch::new(params.get("q").unwrap_or_default());
+    let number = params.number("page", 1, PAGES_MAX)?.and_then(|number| usize::try_from(number).ok()).unwrap_or(1);
     let usage = web.usage.get(&web.store).await?;
     let activity = web.activity.get(&web.store).await?;
-    let has_profiles = |node: &Node| usage.nodes.iter().any(|usage| usage.node == node.id);
-    let all: Vec<Arc<Node>> = web.registry.all().into_iter().filter(|node| !node.past || has_profiles(node)).collect();
-    let count = all.len();
-    let found = all.into_iter().filter(|node| is_found(node, &search));
-    let nodes = found.map(|node| (Arc::clone(&node), web.registry.health(node.id))).collect();
+    let mut nodes = shown_nodes(&web, &usage);
+    let all = nodes.len();
+    nodes.retain(|node| search.finds(node));
     // What is searched for is shown, gone or not.
-    let with_gone = params.get("gone") == Some("yes") || !search.is_empty();
-    let view = View { web, principal, nodes, all: count, search, with_gone, activity, usage, base };
+    let with_gone = params.get("gone") == Some("yes") || !search.text().is_empty();
+    let page = TablePage::new(&nodes, with_gone, number);
+    let view = View { web, principal, nodes, all, search, with_gone, page, activity, usage, base };
     Ok(Frame { place: "/", title: t!("Overview").get(), node: None, live: true, status: Some(view.status()) }
         .page(view.body()))
 }
 
-fn is_found(node: &Node, search: &str) -> bool {
-    let labels = node.config.labels.iter().map(|(key, value)| format!("{key}={value}"));
-    let known = [node.label(), node.address.clone(), node.kind().name().to_owned(), node.cluster.clone()];
-    known.into_iter().chain(labels).any(|text| text.to_lowercase().contains(search))
+/// A row of the table of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TableRow {
+    /// The node at a place.
+    Node(usize),
+    /// Services of the host above that are gone.
+    ServicesGone(usize),
+    /// Hosts that are gone, at the end.
+    HostsGone(usize),
+}
+
+/// The rows of a page, and their place among all rows.
+#[derive(Debug)]
+struct TablePage {
+    rows: Vec<TableRow>,
+    /// From 1.
+    number: usize,
+    /// Rows of the pages before.
+    before: usize,
+    /// Rows of all pages.
+    all: usize,
+}
+
+impl TablePage {
+    /// The page of a number, or the last one if there are fewer.
+    fn new(nodes: &[Arc<Node>], with_gone: bool, number: usize) -> TablePage {
+        let rows = table_rows(nodes, with_gone);
+        let last = rows.len().div_ceil(ROWS).max(1);
+        let number = number.clamp(1, last);
+        let before = (number - 1) * ROWS;
+        TablePage { number, before, all: rows.len(), rows: rows.into_iter().skip(before).take(ROWS).collect() }
+    }
+}
+
+/// A row for each node: services below their host, those that are gone in one row.
+fn table_rows(nodes: &[Arc<Node>], with_gone: bool) -> Vec<TableRow> {
+    let is_folded = |node: &Node| node.past && node.pushed_by.is_some() && !with_gone;
+    let (mut rows, mut hosts_gone, mut services_gone, mut is_host_gone) = (Vec::new(), 0, 0, false);
+    for (place, node) in nodes.iter().enumerate() {
+        if is_host(node) {
+            is_host_gone = is_folded(node);
+            hosts_gone += usize::from(is_host_gone);
+        }
+        match is_folded(node) {
+            true => services_gone += usize::from(!is_host(node) && !is_host_gone),
+            false => rows.push(TableRow::Node(place)),
+        }
+        if nodes.get(place + 1).and_then(|next| host_id(next)) != host_id(node) {
+            if services_gone > 0 {
+                rows.push(TableRow::ServicesGone(services_gone));
+            }
+            services_gone = 0;
+        }
+    }
+    if hosts_gone > 0 {
+        rows.push(TableRow::HostsGone(hosts_gone));
+    }
+    rows
+}
+
+/// The id of the host of a host or service.
+fn host_id(node: &Node) -> Option<&str> {
+    node.pushed_by.as_ref().map(|pushed_by| pushed_by.host.as_str())
+}
+
+fn is_host(node: &Node) -> bool {
+    node.pushed_by.as_ref().is_some_and(|pushed_by| pushed_by.service.is_none())
 }
 
 /// `POST /captures`: starts a capture of each node and type of the form.
@@ -123,8 +195,10 @@ impl View {
                         p class="about" id="counts" data-refresh { (self.counts()) }
                     }
                     form class="search" action="/" role="search" {
-                        input type="search" name="q" value=(self.search) placeholder=(t!("Name, address, label"))
-                            aria-label=(t!("Find nodes")) data-filter="#nodes tbody tr";
+                        // Typing filters what is there; a search is of all pages.
+                        input type="search" name="q" value=(self.search.text()) placeholder=(t!("Name, address, label"))
+                            aria-label=(t!("Find nodes"))
+                            data-filter=[(self.page.rows.len() == self.page.all).then_some("#nodes tbody tr")];
                         button type="submit" { (t!("Find")) }
                     }
                 }
@@ -147,7 +221,7 @@ impl View {
             Command::sql("SELECT id, name, role, kind, health, last_success, failure FROM nodes".to_owned()),
             Command::shell(format!("curl '{base}/api/nodes'")),
         ];
-        let planned = self.nodes.iter().filter(|(node, _)| !node.past).find_map(|(node, _)| {
+        let planned = self.nodes.iter().filter(|node| !node.past).find_map(|node| {
             let cpu = node.planned(&ProfileType::Cpu).or(node.schedule.first());
             cpu.map(|planned| (node.id, &planned.profile_type))
         });
@@ -162,11 +236,14 @@ impl View {
     }
 
     fn counts(&self) -> Markup {
-        let summary = |(node, health): &(Arc<Node>, Health)| match self.elsewhere(node, health) {
-            Some(_) => "elsewhere",
-            None => health.summary(),
-        };
-        let count = |state: &str| self.nodes.iter().filter(|row| !row.0.past && summary(row) == state).count();
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let summaries = self.web.registry.summaries(&self.nodes);
+        for (node, summary) in self.nodes.iter().zip(summaries).filter(|(node, _)| !node.past) {
+            let is_untried = matches!(summary, "unknown" | "in-host") && self.web.servers.is_some();
+            let is_elsewhere = is_untried && self.elsewhere(node, &self.web.registry.health(node.id)).is_some();
+            *counts.entry(if is_elsewhere { "elsewhere" } else { summary }).or_default() += 1;
+        }
+        let count = |state: &str| counts.get(state).copied().unwrap_or_default();
         html! {
             strong { @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", self.nodes.len(), self.all)) }
                 @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", self.all)) } }
@@ -188,7 +265,7 @@ impl View {
     /// The form that captures of the nodes ticked in the table.
     fn capture(&self) -> Markup {
         let mut types: Vec<&ProfileType> =
-            self.nodes.iter().flat_map(|(node, _)| node.schedule.iter().map(|planned| &planned.profile_type)).collect();
+            self.page_nodes().flat_map(|node| node.schedule.iter().map(|planned| &planned.profile_type)).collect();
         types.sort();
         types.dedup();
         let limit = self.web.config().capture_seconds_max;
@@ -232,6 +309,7 @@ impl View {
                     } }
                     tbody { (self.rows()) }
                 } }
+                (self.pages())
             }
         }
     }
@@ -241,35 +319,57 @@ impl View {
         html! { span class="axis" { @for number in 0..TICKS { (tick(from.saturating_add(HOUR / (TICKS - 1) * number), AXIS)) } } }
     }
 
-    /// A row of each node: services below their host, those that are gone in one line.
+    /// The nodes of the page.
+    fn page_nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.page.rows.iter().filter_map(|row| match row {
+            TableRow::Node(place) => self.nodes.get(*place),
+            TableRow::ServicesGone(_) | TableRow::HostsGone(_) => None,
+        })
+    }
+
     fn rows(&self) -> Markup {
-        let is_folded = |node: &Node| node.past && node.pushed_by.is_some() && !self.with_gone;
-        let of_host = |node: &Node| node.pushed_by.as_ref().map(|pushed_by| pushed_by.host.clone());
-        let is_host = |node: &Node| node.pushed_by.as_ref().is_some_and(|pushed_by| pushed_by.service.is_none());
-        let hosts_gone = self.nodes.iter().filter(|(node, _)| is_folded(node) && is_host(node)).count();
-        let is_last_of_host = |index: usize| {
-            let next = self.nodes.get(index + 1).and_then(|(node, _)| of_host(node));
-            next != of_host(&self.nodes[index].0)
-        };
-        let (mut rows, mut services_gone, mut host_gone) = (Vec::new(), 0, false);
-        for (index, (node, health)) in self.nodes.iter().enumerate() {
-            if is_host(node) {
-                host_gone = is_folded(node);
-            }
-            match is_folded(node) {
-                true => services_gone += usize::from(!is_host(node) && !host_gone),
-                false => rows.push(self.row(node, health)),
-            }
-            if is_last_of_host(index) {
-                if services_gone > 0 {
-                    rows.push(fold("fold service", t!("{0} services are gone", services_gone)));
+        // A service has its whole name unless the row of its host is on the page.
+        let hosts: HashSet<&str> =
+            self.page_nodes().filter(|node| is_host(node)).filter_map(|node| host_id(node)).collect();
+        let is_below_host = |node: &Node| host_id(node).is_some_and(|host| hosts.contains(host));
+        html! {
+            @for row in &self.page.rows {
+                @match row {
+                    TableRow::Node(place) => {
+                        @if let Some(node) = self.nodes.get(*place) {
+                            (self.row(node, &self.web.registry.health(node.id), is_below_host(node)))
+                        }
+                    }
+                    TableRow::ServicesGone(count) => { (fold("fold service", t!("{0} services are gone", count))) }
+                    TableRow::HostsGone(count) => { (fold("fold", t!("{0} hosts are gone", count))) }
                 }
-                services_gone = 0;
             }
         }
+    }
+
+    /// Where the page is among all rows, and the pages beside it.
+    fn pages(&self) -> Markup {
+        let TablePage { rows, number, before, all } = &self.page;
+        let href = |number: usize| {
+            let mut query = vec![format!("page={number}")];
+            if !self.search.text().is_empty() {
+                query.push(format!("q={}", encode(self.search.text())));
+            } else if self.with_gone {
+                query.push("gone=yes".to_owned());
+            }
+            format!("/?{}", query.join("&"))
+        };
+        let last = before + rows.len();
         html! {
-            @for row in rows { (row) }
-            @if hosts_gone > 0 { (fold("fold", t!("{0} hosts are gone", hosts_gone))) }
+            @if rows.len() < *all {
+                nav class="pages" aria-label=(t!("Pages")) {
+                    @if *number > 1 { a rel="prev" href=(href(number - 1)) { (t!("← Previous")) } }
+                    span class="muted" {
+                        (t!("Rows {0} to {1} of {2}", before + 1, last, super::grouped(*all as u64)))
+                    }
+                    @if last < *all { a rel="next" href=(href(number + 1)) { (t!("Next →")) } }
+                }
+            }
         }
     }
 
@@ -279,11 +379,13 @@ impl View {
         self.web.servers.as_ref().filter(|_| is_untried)?.url_of_other(node)
     }
 
-    fn row(&self, node: &Node, health: &Health) -> Markup {
+    fn row(&self, node: &Node, health: &Health, is_below_host: bool) -> Markup {
         let host = self.web.hosts.state(node);
         let service = node.pushed_by.as_ref().and_then(|pushed_by| pushed_by.service.as_deref());
+        let is_service = service.is_some();
+        let service = service.filter(|_| is_below_host);
         let types = self.activity.nodes.get(&node.id);
-        let usage = self.usage.nodes.iter().find(|usage| usage.node == node.id);
+        let usage = self.usage.node(node.id);
         let href = format!("/proc_profile?node={}", node.id);
         let can_capture = !node.past && !node.schedule.is_empty();
         html! {
@@ -310,7 +412,7 @@ impl View {
                         }
                         None => (state(node, health)),
                     }
-                    @if let Some(host) = host.as_ref().filter(|_| service.is_none() && !node.past) {
+                    @if let Some(host) = host.as_ref().filter(|_| !is_service && !node.past) {
                         @for warning in host.warnings().iter().filter(|warning| **warning != HostWarning::Late) {
                             br; span class="reason" { (host::in_words(warning)) }
                         }

@@ -19,6 +19,7 @@ use procprof_store::{
 use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
 use super::list::table::{Table, forms, short};
+use super::node_field::{Beside, node_field};
 use super::{grouped, moment, profile_count, type_label};
 use crate::Web;
 use crate::blocking::on_store;
@@ -194,14 +195,10 @@ impl Search {
                     option value="self" selected[self.counted == Counted::Own] { (t!("self")) }
                     option value="total" selected[self.counted == Counted::WithCallees] { (t!("total, with callees")) }
                 } }
-                label { (t!("Node")) select name="node" {
-                    option value="" { (t!("all")) }
-                    @for node in web.registry.all() {
-                        option value=(node.id) selected[self.node.as_ref().is_some_and(|chosen| chosen.id == node.id)] {
-                            (node.label())
-                        }
-                    }
-                } }
+                label {
+                    (t!("Node"))
+                    (node_field(web, self.node.as_ref().map(|node| node.id.to_string()).as_deref(), Beside::Empty))
+                }
                 label { (t!("Type")) select name="type" {
                     option value="" { (t!("all")) }
                     @for kind in ProfileType::known() {

@@ -7,28 +7,35 @@ use procprof_core::nodes::{Health, Node, Role};
 use procprof_store::Usage;
 
 use crate::Web;
+use crate::node_search::shown_nodes;
 use crate::texts::{Text, t};
 
 /// Most nodes that are shown as tabs.
 const TABS_MAX: usize = 8;
 
-/// A node with its health.
+/// Most nodes in the list of all.
+const LISTED_MAX: usize = 100;
+
+/// A node with the summary of its health.
 struct Choice {
     node: Arc<Node>,
-    health: Health,
+    summary: &'static str,
 }
 
 /// The tabs of a page about one node; `href` gives the page of a node.
 pub(in crate::pages) fn picker(web: &Web, chosen: u64, usage: &Usage, href: impl Fn(&Node) -> String) -> Markup {
-    let has_profiles = |node: &Node| usage.nodes.iter().any(|usage| usage.node == node.id);
-    let nodes = web.registry.all().into_iter();
-    let shown = nodes.filter(|node| !node.past || has_profiles(node) || node.id == chosen);
-    let choices: Vec<Choice> = shown.map(|node| Choice { health: web.registry.health(node.id), node }).collect();
+    let mut nodes = shown_nodes(web, usage);
+    if !nodes.iter().any(|node| node.id == chosen) {
+        nodes.extend(web.registry.by_id(chosen));
+    }
+    let summaries = web.registry.summaries(&nodes);
+    let choices = nodes.into_iter().zip(summaries).map(|(node, summary)| Choice { node, summary });
+    let choices: Vec<Choice> = choices.collect();
     let tabs = tabs(&choices, chosen);
     html! {
         nav class="tabs" aria-label=(t!("Nodes")) id="tabs" data-refresh {
-            @if choices.len() > tabs.len() { (all(&choices, chosen, &href)) }
-            @for choice in tabs { (tab(choice, chosen, &href)) }
+            @if choices.len() > tabs.len() { (all(web, &choices, chosen, &href)) }
+            @for choice in tabs { (tab(web, &choice.node, chosen, &href)) }
         }
     }
 }
@@ -40,16 +47,19 @@ fn tabs(choices: &[Choice], chosen: u64) -> Vec<&Choice> {
     if choices.len() <= TABS_MAX {
         return choices.iter().collect();
     }
-    let mut ranked: Vec<(usize, &Choice)> = choices.iter().enumerate().collect();
-    let is_of_host = |choice: &Choice| host.is_some() && of_host(choice) == host;
-    ranked.sort_by_key(|(place, choice)| (rank(choice, chosen), !is_of_host(choice), *place));
+    let is_of_host =
+        |choice: &Choice| host.is_some() && choice.node.pushed_by.as_ref().map(|own| &own.host) == host.as_ref();
+    let keyed = choices.iter().enumerate();
+    let keyed = keyed.map(|(place, choice)| ((rank(choice, chosen), !is_of_host(choice), place), choice));
+    let mut ranked: Vec<((u8, bool, usize), &Choice)> = keyed.collect();
+    ranked.select_nth_unstable_by_key(TABS_MAX - 1, |(key, _)| *key);
     ranked.truncate(TABS_MAX - 1);
-    ranked.sort_by_key(|(place, choice)| (choice.node.id != chosen, *place));
+    ranked.sort_by_key(|((.., place), choice)| (choice.node.id != chosen, *place));
     ranked.into_iter().map(|(_, choice)| choice).collect()
 }
 
 fn rank(choice: &Choice, chosen: u64) -> u8 {
-    match choice.health.summary() {
+    match choice.summary {
         _ if choice.node.id == chosen => 0,
         _ if choice.node.past => 4,
         "failing" => 1,
@@ -58,11 +68,11 @@ fn rank(choice: &Choice, chosen: u64) -> u8 {
     }
 }
 
-fn tab(choice: &Choice, chosen: u64, href: &impl Fn(&Node) -> String) -> Markup {
-    let Choice { node, health } = choice;
+fn tab(web: &Web, node: &Node, chosen: u64, href: &impl Fn(&Node) -> String) -> Markup {
+    let health = web.registry.health(node.id);
     html! {
-        a href=(href(node)) aria-current=[(node.id == chosen).then_some("page")] title=(title(node, health)) {
-            (name(node, health))
+        a href=(href(node)) aria-current=[(node.id == chosen).then_some("page")] title=(title(node, &health)) {
+            (name(node, &health))
         }
     }
 }
@@ -99,15 +109,16 @@ pub(in crate::pages) fn state_in_words(state: &str) -> Text {
     }
 }
 
-/// All nodes by group, with a box to search them.
-fn all(choices: &[Choice], chosen: u64, href: &impl Fn(&Node) -> String) -> Markup {
+/// The nodes by group, at most [`LISTED_MAX`] of them, with a box to search all.
+fn all(web: &Web, choices: &[Choice], chosen: u64, href: &impl Fn(&Node) -> String) -> Markup {
     let group = |role: Role| match role {
         Role::Fe => 0,
         Role::Be | Role::Cn => 1,
         Role::Host => 2,
         _ => 3,
     };
-    let failing = choices.iter().filter(|choice| !choice.node.past && choice.health.summary() == "failing").count();
+    let failing = choices.iter().filter(|choice| !choice.node.past && choice.summary == "failing").count();
+    let (listed, is_cut) = (&choices[..choices.len().min(LISTED_MAX)], choices.len() > LISTED_MAX);
     html! {
         details class="picker" {
             summary {
@@ -117,15 +128,18 @@ fn all(choices: &[Choice], chosen: u64, href: &impl Fn(&Node) -> String) -> Mark
             div class="panel" {
                 form action="/" role="search" {
                     input type="search" name="q" placeholder=(t!("Find a node")) aria-label=(t!("Find a node"))
-                        data-filter="#all-nodes li";
+                        data-filter=[(!is_cut).then_some("#all-nodes li")];
                 }
+                @if is_cut { p class="muted" { (t!("The first {0} are listed; search for others.", LISTED_MAX)) } }
                 div id="all-nodes" {
                     @for (number, label) in [t!("Frontends"), t!("Backends"), t!("Hosts"), t!("Others")].into_iter().enumerate() {
-                        @let of_group: Vec<&Choice> = choices.iter().filter(|choice| group(choice.node.role()) == number).collect();
+                        @let is_of_group = |choice: &&Choice| group(choice.node.role()) == number;
+                        @let of_group: Vec<&Choice> = listed.iter().filter(is_of_group).collect();
                         @if !of_group.is_empty() {
-                            section { h2 { (label) " (" (of_group.len()) ")" } ul {
-                                @for choice in of_group { li { (tab(choice, chosen, href)) } }
-                            } }
+                            section {
+                                h2 { (label) " (" (choices.iter().filter(is_of_group).count()) ")" }
+                                ul { @for choice in of_group { li { (tab(web, &choice.node, chosen, href)) } } }
+                            }
                         }
                     }
                 }

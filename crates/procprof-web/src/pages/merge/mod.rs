@@ -19,6 +19,7 @@ use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::known_class;
 use super::list::table::{Table, forms};
+use super::node_field::{Beside, node_field};
 use super::period::{PERIODS, Period};
 use super::scaling::Extents;
 use super::{grouped, span, time_query, type_label};
@@ -343,17 +344,7 @@ fn form(web: &Web, params: &Params) -> Markup {
     let value = |key: &str| params.get(key).unwrap_or("").to_owned();
     html! {
         form class="card wide-form" action="/merge" {
-            label { (t!("Node")) select name="node" {
-                @for node in web.registry.all() {
-                    option value=(node.id) selected[params.get("node").is_some_and(|name| name == node.name() || name == node.id.to_string())] {
-                        (node.label())
-                    }
-                }
-                @for name in params.all("node").filter(|name| *name != ALL_NODES && web.registry.find(name).is_none()) {
-                    option value=(name) selected { (name) }
-                }
-                option value=(ALL_NODES) selected[params.get("node") == Some(ALL_NODES)] { (t!("All nodes")) }
-            } }
+            label { (t!("Node")) (node_field(web, params.get("node"), Beside::AllNodes)) }
             @for label in params.all("label") { input type="hidden" name="label" value=(label); }
             label {
                 (t!("Type"))
