@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use procprof_profile::Nanos;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -339,8 +339,9 @@ impl Metrics {
         self.nodes.clear();
         self.node_up.clear();
         self.last_success.clear();
-        let mut profiled: Vec<_> = nodes.all().into_iter().filter(|node| !node.past).collect();
-        for summary in nodes.summaries(&profiled) {
+        let all = nodes.all();
+        let mut profiled: Vec<&Arc<Node>> = all.iter().filter(|node| !node.past).collect();
+        for summary in nodes.summaries(profiled.iter().copied()) {
             self.nodes.get_or_create(&InState { health: summary }).inc();
         }
         self.nodes_without_figures.set(profiled.len().saturating_sub(NODES_MAX) as i64);

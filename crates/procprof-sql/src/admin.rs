@@ -78,8 +78,9 @@ type Named = (u64, Option<Arc<Node>>);
 /// The nodes of a statement, by id.
 fn nodes(sql: &Sql, target: &Target) -> Result<Vec<Named>, SqlError> {
     let of_role = |role: Role| -> Vec<Named> {
-        let all = sql.registry.all().into_iter().filter(|node| node.role() == role && !node.past);
-        all.map(|node| (node.id, Some(node))).collect()
+        let all = sql.registry.all();
+        let nodes = all.iter().filter(|node| node.role() == role && !node.past);
+        nodes.map(|node| (node.id, Some(Arc::clone(node)))).collect()
     };
     let mut nodes = match target {
         Target::Ids(ids) => {

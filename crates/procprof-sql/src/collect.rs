@@ -99,6 +99,6 @@ fn profile_type(what: &str) -> Result<ProfileType, SqlError> {
 
 fn node(sql: &Sql, name: &str) -> Result<Arc<Node>, SqlError> {
     let by_id = name.parse().ok().and_then(|id| sql.registry.by_id(id));
-    let node = by_id.or_else(|| sql.registry.all().into_iter().find(|node| node.name() == name));
+    let node = by_id.or_else(|| sql.registry.all().iter().find(|node| node.name() == name).cloned());
     node.ok_or_else(|| SqlError::new(SqlErrorKind::WrongArguments, format!("node not found: {name}")))
 }

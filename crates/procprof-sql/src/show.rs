@@ -231,8 +231,9 @@ fn proc(sql: &Arc<Sql>, path: &str) -> Result<StatementResult, SqlError> {
 }
 
 fn nodes(sql: &Arc<Sql>, role: Role, names: &[&'static str]) -> StatementResult {
-    let nodes = sql.registry.all().into_iter().filter(|node| node.role() == role && !node.past);
-    let rows = nodes.map(|node| row(sql, &node, names));
+    let nodes = sql.registry.all();
+    let nodes = nodes.iter().filter(|node| node.role() == role && !node.past);
+    let rows = nodes.map(|node| row(sql, node, names));
     StatementResult::rows(names.iter().map(|name| Column::text(*name)).collect(), rows.collect())
 }
 

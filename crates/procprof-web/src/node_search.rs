@@ -35,6 +35,6 @@ impl NodeSearch {
 
 /// The registered nodes, and those of the past that have profiles.
 pub(crate) fn shown_nodes(web: &Web, usage: &Usage) -> Vec<Arc<Node>> {
-    let nodes = web.registry.all().into_iter();
-    nodes.filter(|node| !node.past || usage.node(node.id).is_some()).collect()
+    let nodes = web.registry.all();
+    nodes.iter().filter(|node| !node.past || usage.node(node.id).is_some()).cloned().collect()
 }

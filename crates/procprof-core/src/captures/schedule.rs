@@ -34,7 +34,7 @@ pub(super) async fn run(captures: Arc<Captures>, stop: CancellationToken) {
         }
         let current = stop.child_token();
         let tasks = TaskTracker::new();
-        for node in captures.registry.all().into_iter().filter(|node| !node.kind().is_pushed()) {
+        for node in captures.registry.all().iter().filter(|node| !node.kind().is_pushed()).cloned() {
             for (planned, also) in groups(&node) {
                 let task = Task {
                     captures: Arc::clone(&captures),

@@ -4,6 +4,7 @@
 //! a user who gets a new token may speak for any host again, and a host takes another token once the former one is not
 //! in the users file any more. Operators speak for every host.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::known::{BoundToken, KnownHost, KnownService};
@@ -62,8 +63,32 @@ pub(super) fn bound_token(principal: &Principal) -> Option<BoundToken> {
     (!principal.operates()).then(token)
 }
 
+/// Room for services that are about to be registered, given back unless they are.
+struct ServiceRoom<'a> {
+    hosts: &'a Hosts,
+    services: usize,
+}
+
+impl Drop for ServiceRoom<'_> {
+    fn drop(&mut self) {
+        if self.services > 0 {
+            self.hosts.table().services -= self.services;
+        }
+    }
+}
+
+impl Table {
+    /// Services for which a host has room.
+    fn room(&self, id: &str) -> usize {
+        let Some(host) = self.hosts.get(id) else { return 0 };
+        let own = KNOWN_SERVICES_MAX.saturating_sub(host.known.services.len());
+        own.min(ALL_SERVICES_MAX.saturating_sub(self.services))
+    }
+}
+
 impl Hosts {
-    /// Lets a user speak for a host, which is registered if it is not known; binds a token that is not bound.
+    /// Lets a user speak for a host, which is registered if it is not known, and listed by the next listing; binds a
+    /// token that is not bound.
     pub(super) async fn admit(&self, principal: &Principal, id: &str) -> Admission {
         if !is_host_id(id) {
             return Err(AdmissionError::HostId);
@@ -73,43 +98,48 @@ impl Hosts {
         if self.table().hosts.get(id).is_some_and(speaks) {
             return Ok(());
         }
-        let _registering = self.registering.lock().await;
-        let mut known = {
-            let table = self.table();
-            if let Some(token) = &token {
-                self.check_token(&table, token, id)?;
-            }
-            match table.hosts.get(id) {
-                Some(host) => host.known.clone(),
-                None if table.hosts.len() >= HOSTS_MAX => return Err(AdmissionError::TooManyHosts),
-                None => KnownHost::default(),
-            }
-        };
+        let mut known = self.admissible(&self.table(), token.as_ref(), id)?;
         if known.facts.id.is_empty() {
             known.facts = HostFacts { id: id.to_owned(), ..HostFacts::default() };
             super::bounded::host(&mut known.facts);
             known.node = self.node_ids(vec![PushedBy { host: id.to_owned(), service: None }]).await?[0];
         }
-        let before = known.token.clone();
-        known.token = token.or(known.token);
-        let is_new = {
+        let (before, is_new) = {
             let mut table = self.table();
+            // Others may have been admitted meanwhile.
+            self.admissible(&table, token.as_ref(), id)?;
             let is_new = !table.hosts.contains_key(id);
-            let bound = known.token.clone();
-            table.hosts.entry(id.to_owned()).or_insert_with(|| Host::new(known)).known.token = bound;
-            is_new
+            let host = table.hosts.entry(id.to_owned()).or_insert_with(|| Host::new(known));
+            let bound = token.or_else(|| host.known.token.clone());
+            (std::mem::replace(&mut host.known.token, bound), is_new)
         };
         if let Err(error) = self.write(id).await {
             // What is not kept does not hold.
             let mut table = self.table();
             match table.hosts.get_mut(id) {
-                Some(host) if !is_new => host.known.token = before,
+                Some(host) if !is_new || !host.known.services.is_empty() => host.known.token = before,
                 _ => drop(table.hosts.remove(id)),
             }
             return Err(error.into());
         }
-        self.list();
         Ok(())
+    }
+
+    /// What is known of a host that a token may speak for; nothing yet of one for which there is room.
+    fn admissible(
+        &self,
+        table: &Table,
+        token: Option<&BoundToken>,
+        id: &str,
+    ) -> std::result::Result<KnownHost, AdmissionError> {
+        if let Some(token) = token {
+            self.check_token(table, token, id)?;
+        }
+        match table.hosts.get(id) {
+            Some(host) => Ok(host.known.clone()),
+            None if table.hosts.len() >= HOSTS_MAX => Err(AdmissionError::TooManyHosts),
+            None => Ok(KnownHost::default()),
+        }
     }
 
     fn check_token(&self, table: &Table, token: &BoundToken, id: &str) -> Admission {
@@ -126,7 +156,7 @@ impl Hosts {
         }
     }
 
-    /// Registers services of a host that are not known; how many have no room.
+    /// Registers services of a host that are not known, which the next listing lists; how many have no room.
     pub(super) async fn register(&self, id: &str, services: &[ServiceFacts]) -> Result<u64> {
         let unknown = |table: &Table| -> Vec<String> {
             let Some(host) = table.hosts.get(id) else { return Vec::new() };
@@ -139,11 +169,14 @@ impl Hosts {
         if unknown(&self.table()).is_empty() {
             return Ok(0);
         }
-        let _registering = self.registering.lock().await;
+        let _registering = self.registering.read().await;
+        let own = self.table().hosts.get(id).map(|host| Arc::clone(&host.registering));
+        let Some(own) = own else { return Ok(0) };
+        let _own = own.lock().await;
         let mut names = unknown(&self.table());
         let wanted = names.len();
-        let room = self.make_room(id, wanted).await?;
-        names.truncate(room);
+        let mut room = self.make_room(id, wanted).await?;
+        names.truncate(room.services);
         let refused = (wanted - names.len()) as u64;
         if names.is_empty() {
             return Ok(refused);
@@ -151,49 +184,49 @@ impl Hosts {
         let pushed = names.iter().map(|name| PushedBy { host: id.to_owned(), service: Some(name.clone()) });
         let ids = self.node_ids(pushed.collect()).await?;
         let seen_nanos = now().0;
+        let facts: HashMap<&str, &ServiceFacts> =
+            services.iter().rev().map(|service| (service.name.as_str(), service)).collect();
         {
             let mut table = self.table();
             let Some(host) = table.hosts.get_mut(id) else { return Ok(refused) };
             for (name, node) in names.into_iter().zip(ids) {
-                let facts = services.iter().find(|service| service.name == name).cloned().unwrap_or_default();
+                let facts = facts.get(name.as_str()).copied().cloned().unwrap_or_default();
                 host.known.services.insert(name, KnownService { node, facts, seen_nanos });
             }
+            room.services = 0;
         }
         self.write(id).await?;
-        self.list();
         Ok(refused)
     }
 
-    /// Makes room for services of a host: those that are gone the longest and have no profiles are forgotten. How many
-    /// have room now.
-    async fn make_room(&self, id: &str, wanted: usize) -> Result<usize> {
-        let (room, gone) = {
-            let table = self.table();
-            let all: usize = table.hosts.values().map(|host| host.known.services.len()).sum();
-            let Some(host) = table.hosts.get(id) else { return Ok(0) };
-            let own = host.known.services.len();
-            let room = KNOWN_SERVICES_MAX.saturating_sub(own).min(ALL_SERVICES_MAX.saturating_sub(all));
+    /// Makes room for services of a host: those that are gone the longest and have no profiles are forgotten.
+    async fn make_room(&self, id: &str, wanted: usize) -> Result<ServiceRoom<'_>> {
+        let gone = {
+            let mut table = self.table();
+            let room = table.room(id);
+            if room >= wanted {
+                return Ok(self.take_room(&mut table, wanted));
+            }
+            let Some(host) = table.hosts.get(id) else { return Ok(self.take_room(&mut table, 0)) };
             let gone = host.known.services.iter().filter(|(_, service)| host.is_gone(service));
             let mut gone: Vec<(i64, String, u64)> =
                 gone.map(|(name, service)| (service.seen_nanos, name.clone(), service.node)).collect();
             gone.sort();
-            (room, gone)
+            drop(table);
+            self.without_profiles(gone, wanted - room, |(_, _, node)| *node)
         };
-        if room >= wanted {
-            return Ok(room);
+        let forgotten: Vec<String> = gone.await.into_iter().map(|(_, name, _)| name).collect();
+        if !forgotten.is_empty() {
+            self.forget_services(&[(id.to_owned(), forgotten)]).await?;
         }
-        let forgotten = self.without_profiles(gone, wanted - room, |(_, _, node)| *node).await;
-        let forgotten: Vec<String> = forgotten.into_iter().map(|(_, name, _)| name).collect();
-        if forgotten.is_empty() {
-            return Ok(room);
-        }
-        self.forget_services(id, &forgotten).await?;
-        Ok(room + forgotten.len())
+        let mut table = self.table();
+        let room = table.room(id).min(wanted);
+        Ok(self.take_room(&mut table, room))
     }
 
-    async fn node_ids(&self, nodes: Vec<PushedBy>) -> Result<Vec<u64>> {
-        let registry = Arc::clone(&self.ingest.registry);
-        self.blocking(move || registry.pushed_ids(&nodes)).await
+    fn take_room(&self, table: &mut Table, services: usize) -> ServiceRoom<'_> {
+        table.services += services;
+        ServiceRoom { hosts: self, services }
     }
 
     /// Writes what is known of a host.

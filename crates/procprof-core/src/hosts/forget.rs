@@ -1,5 +1,6 @@
 //! What is gone is forgotten a while later, once it has no profiles: these would have no node.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use procprof_store::{Filter, PageRequest};
@@ -32,33 +33,34 @@ impl Hosts {
         };
         let most = gone.len();
         let without = self.without_profiles(gone, most, |gone| gone.node).await;
-        let _registering = self.registering.lock().await;
-        let services = without.iter().filter_map(|gone| Some((gone.host.clone(), gone.service.clone()?)));
-        let mut of_hosts: Vec<(String, Vec<String>)> = Vec::new();
-        for (host, service) in services {
-            match of_hosts.last_mut().filter(|(last, _)| *last == host) {
-                Some((_, services)) => services.push(service),
-                None => of_hosts.push((host, vec![service])),
+        let _registering = self.registering.write().await;
+        let mut services: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for gone in without.iter() {
+            if let Some(service) = &gone.service {
+                services.entry(gone.host.clone()).or_default().push(service.clone());
             }
         }
-        for (host, services) in of_hosts {
+        {
             // One that has been heard of meanwhile stays.
-            let services: Vec<String> = {
-                let table = self.table();
-                let Some(host) = table.hosts.get(&host) else { continue };
-                let is_gone = |name: &String| host.known.services.get(name).is_some_and(|known| host.is_gone(known));
-                services.into_iter().filter(is_gone).collect()
-            };
-            self.forget_services(&host, &services).await?;
-            self.write(&host).await?;
+            let table = self.table();
+            services.retain(|host, names| {
+                let Some(host) = table.hosts.get(host) else { return false };
+                names.retain(|name| host.known.services.get(name).is_some_and(|known| host.is_gone(known)));
+                !names.is_empty()
+            });
         }
-        for host in without.iter().filter(|gone| gone.service.is_none()).map(|gone| &gone.host) {
+        let services: Vec<(String, Vec<String>)> = services.into_iter().collect();
+        self.forget_services(&services).await?;
+        for (host, _) in &services {
+            self.write(host).await?;
+        }
+        let hosts: Vec<String> = {
+            let table = self.table();
             let is_empty = |host: &Host| host.is_silent() && host.known.services.is_empty();
-            if self.table().hosts.get(host).is_some_and(is_empty) {
-                self.forget_host(host).await?;
-            }
-        }
-        Ok(())
+            let hosts = without.iter().filter(|gone| gone.service.is_none()).map(|gone| &gone.host);
+            hosts.filter(|host| table.hosts.get(*host).is_some_and(is_empty)).cloned().collect()
+        };
+        self.forget_hosts(hosts).await
     }
 
     /// Those of them that have no profiles, at most so many.
@@ -79,27 +81,41 @@ impl Hosts {
         found.await.unwrap_or_default()
     }
 
-    /// Forgets services of a host.
-    pub(super) async fn forget_services(&self, id: &str, names: &[String]) -> Result<()> {
-        let nodes: Vec<PushedBy> =
-            names.iter().map(|name| PushedBy { host: id.to_owned(), service: Some(name.clone()) }).collect();
+    /// Forgets services of hosts.
+    pub(super) async fn forget_services(&self, services: &[(String, Vec<String>)]) -> Result<()> {
+        if services.is_empty() {
+            return Ok(());
+        }
+        let of_host = |(host, names): &(String, Vec<String>)| -> Vec<PushedBy> {
+            names.iter().map(|name| PushedBy { host: host.clone(), service: Some(name.clone()) }).collect()
+        };
+        let nodes: Vec<PushedBy> = services.iter().flat_map(of_host).collect();
         let registry = Arc::clone(&self.ingest.registry);
         self.blocking(move || registry.forget_pushed(&nodes)).await?;
-        if let Some(host) = self.table().hosts.get_mut(id) {
-            host.known.services.retain(|name, _| !names.contains(name));
+        let mut table = self.table();
+        for (host, names) in services {
+            let Some(host) = table.hosts.get_mut(host) else { continue };
+            let removed = names.iter().filter(|name| host.known.services.remove(*name).is_some()).count();
+            host.gone = None;
+            table.services -= removed;
         }
         Ok(())
     }
 
-    async fn forget_host(&self, id: &str) -> Result<()> {
-        let (folder, registry, host) = (self.folder.clone(), Arc::clone(&self.ingest.registry), id.to_owned());
+    async fn forget_hosts(&self, hosts: Vec<String>) -> Result<()> {
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        let (folder, registry, ids) = (self.folder.clone(), Arc::clone(&self.ingest.registry), hosts.clone());
         self.blocking(move || {
-            folder.remove(&host)?;
-            registry.forget_pushed(&[PushedBy { host, service: None }])
+            ids.iter().try_for_each(|host| folder.remove(host))?;
+            registry.forget_pushed(&ids.into_iter().map(|host| PushedBy { host, service: None }).collect::<Vec<_>>())
         })
         .await?;
-        self.table().hosts.remove(id);
-        tracing::info!("host {id} is forgotten: nothing was heard of it for {} days", FORGOTTEN.as_secs() / 86400);
+        for id in &hosts {
+            self.table().hosts.remove(id);
+            tracing::info!("host {id} is forgotten: nothing was heard of it for {} days", FORGOTTEN.as_secs() / 86400);
+        }
         Ok(())
     }
 }

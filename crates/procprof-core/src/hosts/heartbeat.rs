@@ -120,12 +120,29 @@ impl Hosts {
 
     /// Notes the facts of a heartbeat; its turn, and what tells of commands.
     async fn note(&self, mut heartbeat: Heartbeat) -> crate::error::Result<(u64, watch::Receiver<u64>)> {
-        let (id, received) = (heartbeat.host.id.clone(), now().0);
+        let received = now().0;
         bounded::host(&mut heartbeat.host);
         let left_out = bounded::services(&mut heartbeat.services);
-        let refused = left_out + self.register(&id, &heartbeat.services).await?;
+        let refused = left_out + self.register(&heartbeat.host.id, &heartbeat.services).await?;
+        let Some((noted, is_listed_otherwise)) = self.note_facts(heartbeat, refused, received) else {
+            return Ok((0, watch::Sender::new(0).subscribe()));
+        };
+        if is_listed_otherwise {
+            self.list().await;
+        }
+        Ok(noted)
+    }
+
+    /// Notes what a heartbeat that was received at this moment says, and `refused` services; also whether this changes
+    /// the list of nodes. `None` if the host was forgotten meanwhile.
+    fn note_facts(
+        &self,
+        heartbeat: Heartbeat,
+        refused: u64,
+        received: i64,
+    ) -> Option<((u64, watch::Receiver<u64>), bool)> {
         let mut table = self.table();
-        let Some(host) = table.hosts.get_mut(&id) else { return Ok((0, watch::Sender::new(0).subscribe())) };
+        let host = table.hosts.get_mut(&heartbeat.host.id)?;
         self.note_heard(host);
         let known = &mut host.known;
         let is_listed_otherwise = known.heartbeat_nanos == 0
@@ -146,17 +163,14 @@ impl Hosts {
                 (own.facts, own.seen_nanos) = (service, received);
             }
         }
-        host.changed = true;
+        (host.changed, host.gone) = (true, None);
+        host.is_stale |= is_listed_otherwise;
+        let is_listed_otherwise = is_listed_otherwise || host.listed.len() != 1 + host.known.services.len();
         ask_rate(host);
         let seat = &mut host.seat;
         seat.turn += 1;
         seat.changes.send_modify(|count| *count += 1);
-        let noted = (seat.turn, seat.changes.subscribe());
-        drop(table);
-        if is_listed_otherwise {
-            self.list();
-        }
-        Ok(noted)
+        Some(((seat.turn, seat.changes.subscribe()), is_listed_otherwise))
     }
 
     fn hold(&self) -> Option<Held<'_>> {

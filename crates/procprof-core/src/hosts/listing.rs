@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use procprof_profile::ProfileType;
+use tokio::time::Instant;
 
 use super::bounded::HOST_LABEL;
 use super::known::KnownService;
@@ -17,10 +20,65 @@ use crate::nodes::{FailedAttempt, Health, Kind, Node, Planned, PushedBy};
 const SECONDS: u64 = 10;
 /// Seconds after which agents cut what they record all the time.
 const CUT_EVERY: u64 = 60;
+/// Rest after a listing, in its own lengths.
+const REST: u32 = 4;
+/// Shortest time between two counts of the services of a host that are gone.
+const COUNTED_EVERY: Duration = Duration::from_secs(1);
 /// Begins the reason of the failure of a type whose host is late.
 const SILENT: &str = "no heartbeat of ";
 
+/// Listings of all hosts in the registry.
+#[derive(Default)]
+pub(super) struct Listing {
+    /// Counts changes.
+    changes: AtomicU64,
+    turn: tokio::sync::Mutex<ListingTurn>,
+}
+
+/// The turn of a listing.
+#[derive(Default)]
+struct ListingTurn {
+    /// Changes before the latest listing.
+    listed: u64,
+    /// When the next one may begin.
+    next: Option<Instant>,
+}
+
 impl Host {
+    /// Makes its nodes anew, unless they are as they were listed.
+    fn list(&mut self, name: &str, cluster: &str) {
+        if !self.is_stale && self.is_listed(name, cluster) {
+            return;
+        }
+        let services = &self.known.services;
+        let services = services.iter().map(|(service, known)| service_node(self, name, (service, known), cluster));
+        let nodes = std::iter::once(host_node(self, name, cluster)).chain(services);
+        (self.listed, self.is_stale) = (nodes.map(Arc::new).collect(), false);
+    }
+
+    /// Whether its nodes are listed under this name, those that are gone as gone.
+    fn is_listed(&self, name: &str, cluster: &str) -> bool {
+        let Some((own, services)) = self.listed.split_first() else { return false };
+        let is_listed = |(node, service): (&Arc<Node>, &KnownService)| {
+            node.id == service.node && node.past == self.is_gone(service)
+        };
+        (own.name(), own.cluster.as_str(), own.past) == (name, cluster, self.is_silent())
+            && services.len() == self.known.services.len()
+            && services.iter().zip(self.known.services.values()).all(is_listed)
+    }
+
+    /// Services that are gone, counted at most once a second.
+    pub(super) fn count_gone(&mut self) -> usize {
+        if let Some((counted, gone)) = self.gone
+            && counted.elapsed() < COUNTED_EVERY
+        {
+            return gone;
+        }
+        let gone = self.known.services.values().filter(|service| self.is_gone(service)).count();
+        self.gone = Some((Instant::now(), gone));
+        gone
+    }
+
     /// Whether nothing has been heard of it for so long that it is not expected any more.
     pub(super) fn is_silent(&self) -> bool {
         let nanos = now().0.saturating_sub(self.known.heartbeat_nanos);
@@ -42,32 +100,49 @@ impl Host {
 }
 
 impl Hosts {
-    /// Lists what is known in the registry.
-    pub(super) fn list(&self) {
-        // Held to the end, so that no older list is set after a newer one.
-        let table = self.table();
+    /// Lists what is known in the registry. Changes that come while it is listed are listed together by the next
+    /// listing, which waits so that all of them take at most a fifth of a CPU.
+    pub(super) async fn list(&self) {
+        let change = self.listing.changes.fetch_add(1, Ordering::Relaxed);
+        let mut turn = self.listing.turn.lock().await;
+        if turn.listed > change {
+            return;
+        }
+        if let Some(next) = turn.next {
+            tokio::time::sleep_until(next).await;
+        }
+        turn.listed = self.listing.changes.load(Ordering::Relaxed);
+        let begun = Instant::now();
+        self.list_now();
+        turn.next = Some(Instant::now() + begun.elapsed() * REST);
+    }
+
+    /// The same at once; only one at a time, so that no older list is set after a newer one.
+    pub(super) fn list_now(&self) {
         let registry = &self.ingest.registry;
         let (mut taken, cluster) = (registry.own_names(), registry.cluster());
-        let mut hosts: Vec<&Host> = table.hosts.values().collect();
+        let mut table = self.table();
+        let mut hosts: Vec<&mut Host> = table.hosts.values_mut().collect();
         hosts.sort_by(|a, b| (&a.known.facts.name, a.known.node).cmp(&(&b.known.facts.name, b.known.node)));
         let mut nodes = Vec::new();
         for host in hosts {
             let name = free_name(&mut taken, host);
-            nodes.push(host_node(host, &name, &cluster));
-            nodes.extend(
-                host.known
-                    .services
-                    .iter()
-                    .map(|(service, known)| service_node(host, &name, (service, known), &cluster)),
-            );
+            host.list(&name, &cluster);
+            nodes.extend(host.listed.iter().map(Arc::clone));
         }
-        registry.set_pushed(nodes.into_iter().map(Arc::new).collect());
+        drop(table);
+        registry.set_pushed(nodes);
     }
 
     /// Notes hosts that have become late.
     pub(super) fn note_late(&self) {
-        let mut table = self.table();
-        for host in table.hosts.values_mut().filter(|host| host.heard.elapsed() >= LATE) {
+        let is_late = |host: &Host| host.heard.elapsed() >= LATE;
+        let late: Vec<String> =
+            self.table().hosts.iter().filter(|(_, host)| is_late(host)).map(|(id, _)| id.clone()).collect();
+        // Others are heard of between any two of them.
+        for id in late {
+            let mut table = self.table();
+            let Some(host) = table.hosts.get_mut(&id).filter(|host| is_late(host)) else { continue };
             host.late = true;
             let minutes = now().0.saturating_sub(host.known.heartbeat_nanos) / 60_000_000_000;
             let reason = match (host.known.heartbeat_nanos, minutes) {
@@ -84,7 +159,7 @@ impl Hosts {
 
     /// Takes back what [`Hosts::note_late`] noted of a host.
     pub(super) fn note_heard(&self, host: &mut Host) {
-        host.heard = tokio::time::Instant::now();
+        host.heard = Instant::now();
         if !std::mem::take(&mut host.late) {
             return;
         }

@@ -16,6 +16,7 @@ mod frames;
 mod heartbeat;
 mod known;
 mod listing;
+mod numbering;
 pub mod protocol;
 mod push;
 mod state;
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::Authenticator;
 use crate::error::Result;
 use crate::ingest::Ingest;
+use crate::nodes::Node;
 
 pub use admission::AdmissionError;
 use captures::Waiting;
@@ -44,16 +46,18 @@ pub use frames::{FrameError, FramePart, Frames};
 pub use heartbeat::HeartbeatError;
 use heartbeat::Seat;
 use known::KnownHost;
+use listing::Listing;
+use numbering::Numbering;
 pub use push::{Admitted, PushError};
 pub use state::{HostState, RATE_MAX, RateError, ServiceState};
 pub use warning::HostWarning;
 
 /// Most hosts that are known.
-pub const HOSTS_MAX: usize = 1_000;
+pub const HOSTS_MAX: usize = 5_000;
 /// Most services that are known of a host, gone ones included.
 pub const KNOWN_SERVICES_MAX: usize = 2_000;
 /// Most services of all hosts together.
-pub const ALL_SERVICES_MAX: usize = 20_000;
+pub const ALL_SERVICES_MAX: usize = 100_000;
 /// Time without a heartbeat after which a host is late, and a service that is not in heartbeats is gone.
 pub const LATE: Duration = Duration::from_secs(180);
 /// Time without a heartbeat after which a host is gone.
@@ -73,8 +77,10 @@ pub struct Hosts {
     authenticator: Arc<Authenticator>,
     folder: HostFolder,
     table: Mutex<Table>,
-    /// One change of the set of hosts and services at a time.
-    registering: tokio::sync::Mutex<()>,
+    /// Read while services are registered, written while some are forgotten.
+    registering: tokio::sync::RwLock<()>,
+    numbering: Numbering,
+    listing: Listing,
     /// One file is written at a time.
     writing: tokio::sync::Mutex<()>,
     /// Ids of profiles that are being taken in.
@@ -87,6 +93,8 @@ pub struct Hosts {
 #[derive(Default)]
 struct Table {
     hosts: BTreeMap<String, Host>,
+    /// Services of all hosts, and those about to be registered.
+    services: usize,
     /// Heartbeats that are held.
     held: usize,
     /// When was looked for what is forgotten.
@@ -105,6 +113,14 @@ struct Host {
     /// When its file was written, or read.
     written: Instant,
     seat: Seat,
+    /// Its node and those of its services, as they were listed last.
+    listed: Vec<Arc<Node>>,
+    /// Whether `listed` is older than names, labels or types.
+    is_stale: bool,
+    /// Services that were gone, and when they were counted.
+    gone: Option<(Instant, usize)>,
+    /// One registration of services at a time.
+    registering: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Host {
@@ -116,6 +132,10 @@ impl Host {
             changed: false,
             written: Instant::now(),
             seat: Seat::default(),
+            listed: Vec::new(),
+            is_stale: false,
+            gone: None,
+            registering: Arc::default(),
         }
     }
 }
@@ -128,20 +148,23 @@ impl Hosts {
     /// anew by its next heartbeat.
     pub fn open(ingest: Arc<Ingest>, authenticator: Arc<Authenticator>, stop: CancellationToken) -> Result<Hosts> {
         let (folder, known) = HostFolder::open(&ingest.settings.data)?;
+        let services = known.iter().map(|known| known.services.len()).sum();
         let hosts = known.into_iter().map(|known| (known.facts.id.clone(), Host::new(known))).collect();
         let hosts = Hosts {
             ingest,
             authenticator,
             folder,
-            table: Mutex::new(Table { hosts, ..Table::default() }),
-            registering: tokio::sync::Mutex::default(),
+            table: Mutex::new(Table { hosts, services, ..Table::default() }),
+            registering: tokio::sync::RwLock::default(),
+            numbering: Numbering::default(),
+            listing: Listing::default(),
             writing: tokio::sync::Mutex::default(),
             taking: Mutex::default(),
             waiting: Mutex::default(),
             stop,
         };
         hosts.note_in_host();
-        hosts.list();
+        hosts.list_now();
         Ok(hosts)
     }
 
@@ -170,7 +193,7 @@ impl Hosts {
         if let Err(error) = self.forget_gone().await {
             tracing::error!("forget hosts that are gone: {error}; tried again in {} s", FORGET_EVERY.as_secs());
         }
-        self.list();
+        self.list().await;
         self.write_changed(WRITTEN_EVERY).await;
     }
 

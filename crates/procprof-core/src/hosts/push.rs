@@ -125,7 +125,7 @@ impl Hosts {
             reserved: Some(reserved),
         };
         match accept(&self.ingest, incoming).await {
-            Ok(entries) => (Outcome::Stored, self.note_stored(&admitted, entries)),
+            Ok(entries) => (Outcome::Stored, self.note_stored(&admitted, entries).await),
             Err(error) => (self.not_stored(&admitted, error), Vec::new()),
         }
     }
@@ -181,14 +181,20 @@ impl Hosts {
                 }),
             })
         };
-        let node = id.and_then(|id| self.ingest.registry.by_id(id)).filter(|node| node.pushed_by.is_some());
+        let listed = || id.and_then(|id| self.ingest.registry.by_id(id)).filter(|node| node.pushed_by.is_some());
+        let mut node = listed();
+        if node.is_none() {
+            // It was registered a moment ago.
+            self.list().await;
+            node = listed();
+        }
         node.ok_or_else(|| Outcome::Later {
             reason: "the node is not registered yet".to_owned(),
             seconds: FULL_SECONDS,
         })
     }
 
-    fn note_stored(&self, admitted: &Admitted, entries: Vec<Entry>) -> Vec<String> {
+    async fn note_stored(&self, admitted: &Admitted, entries: Vec<Entry>) -> Vec<String> {
         let Admitted { header, node, .. } = admitted;
         for entry in &entries {
             self.ingest.registry.note(node.id, |health| {
@@ -216,10 +222,11 @@ impl Hosts {
             if header.service.is_none() && header.capture.is_none() && types.len() < SENT_TYPES_MAX {
                 is_new_type = types.insert(header.profile_type.clone());
                 host.changed |= is_new_type;
+                host.is_stale |= is_new_type;
             }
         }
         if is_new_type {
-            self.list();
+            self.list().await;
         }
         if let (Some(capture), Some(entry)) = (&header.capture, entries.into_iter().next()) {
             self.answered(&header.host, capture, Ok(entry));

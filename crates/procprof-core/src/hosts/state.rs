@@ -70,11 +70,11 @@ impl Hosts {
     /// What is known of the host of a node; `None` for nodes without a host agent.
     pub fn state(&self, node: &Node) -> Option<HostState> {
         let pushed_by = node.pushed_by.as_ref()?;
-        let table = self.table();
-        let host = table.hosts.get(&pushed_by.host)?;
+        let mut table = self.table();
+        let host = table.hosts.get_mut(&pushed_by.host)?;
         let time = |nanos: i64| Timestamp::from_nanosecond(i128::from(nanos)).unwrap_or_default();
-        let known = &host.known;
-        let gone = known.services.values().filter(|service| host.is_gone(service)).count();
+        let gone = host.count_gone();
+        let (host, known) = (&*host, &host.known);
         let service = pushed_by.service.as_ref().and_then(|name| known.services.get(name));
         let asked = known.rate.map(|rate| rate.hz).filter(|hz| *hz != known.facts.hz_wanted);
         Some(HostState {

@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::folder::HostFolder;
 use super::known::{AskedRate, BoundToken, KnownHost, KnownService};
 use super::protocol::{Heartbeat, HostFacts, OfferedType, PushedProfile, ServiceFacts};
-use super::{FORGOTTEN, FrameError, FramePart, Frames, Hosts, KNOWN_SERVICES_MAX, LATE};
+use super::{
+    ALL_SERVICES_MAX, FORGOTTEN, FrameError, FramePart, Frames, HOSTS_MAX, Host, Hosts, KNOWN_SERVICES_MAX, LATE,
+};
 use crate::auth::{Authenticator, Principal};
 use crate::children::{ChildProgram, Children};
 use crate::config::Config;
@@ -253,6 +255,38 @@ async fn figures_of_nodes_are_bounded_and_tell_what_they_leave_out() {
     for node in ["procprof", "db1", "db2", "db3"] {
         assert!(text.contains(&format!("procprof_node_up{{node=\"{node}\"}} 1\n")), "{node} comes before services");
     }
+}
+
+#[tokio::test]
+async fn hosts_that_come_at_once_share_the_room_for_services() {
+    let around = Around::open("", tempfile::tempdir().unwrap());
+    let each = 1_000;
+    let numbered = || (0..each).map(|number| format!("s{number}"));
+    let hosts = u8::try_from(ALL_SERVICES_MAX / each + 1).unwrap();
+    let names: Vec<String> = (1..=hosts).map(|number| format!("db{number:03}")).collect();
+    let beats = names.iter().zip(1..).map(|(name, number)| around.beat(number, name, numbered()));
+    futures_util::future::join_all(beats).await;
+    let states = names.iter().map(|name| around.hosts.state(&around.registry.find(name).unwrap()).unwrap());
+    let (services, refused): (Vec<usize>, Vec<u64>) =
+        states.map(|state| (state.services, state.services_refused)).unzip();
+    assert_eq!((services.iter().sum::<usize>(), refused.iter().sum::<u64>()), (ALL_SERVICES_MAX, each as u64));
+    assert_eq!(around.hosts.table().services, ALL_SERVICES_MAX, "no room is lost or given twice");
+    let ids: BTreeSet<u64> = around.registry.all().iter().map(|node| node.id).collect();
+    assert_eq!(ids.len(), ALL_SERVICES_MAX + usize::from(hosts) + 1, "each node has an id of its own, and is listed");
+}
+
+#[tokio::test]
+async fn hosts_beyond_the_limit_are_refused_by_name() {
+    let around = Around::open("", tempfile::tempdir().unwrap());
+    for number in 1..=HOSTS_MAX {
+        let facts = HostFacts { id: format!("{number:032x}"), ..HostFacts::default() };
+        let known = KnownHost { facts: facts.clone(), ..KnownHost::default() };
+        around.hosts.table().hosts.insert(facts.id, Host::new(known));
+    }
+    let host = HostFacts { id: "f".repeat(32), ..HostFacts::default() };
+    let heartbeat = Heartbeat { host, ..Heartbeat::default() };
+    let refused = around.hosts.heartbeat(&Principal::local(), heartbeat).await.unwrap_err();
+    assert_eq!(refused.to_string(), "5000 hosts are known, and no further one is taken");
 }
 
 #[test]

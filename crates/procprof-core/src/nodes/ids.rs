@@ -151,15 +151,25 @@ impl NodeIds {
     /// # Errors
     /// The file cannot be written; then no id is given out.
     pub(super) fn several(&mut self, nodes: &[(String, Role)], numbers: &HashMap<String, u64>) -> Result<Vec<u64>> {
-        let before = self.given.clone();
-        let given = self.known_or_new(nodes, numbers).inspect_err(|_| self.given = before.clone())?;
-        if self.given.nodes.len() != before.nodes.len() {
-            self.write().inspect_err(|_| self.given = before)?;
+        let (next, mut new) = (self.given.next, Vec::new());
+        let mut given = self.known_or_new(nodes, numbers, &mut new);
+        if !new.is_empty() && given.is_ok() {
+            given = self.write().and(given);
         }
-        Ok(given)
+        if given.is_err() {
+            new.iter().for_each(|name| drop(self.given.nodes.remove(name)));
+            self.given.next = next;
+        }
+        given
     }
 
-    fn known_or_new(&mut self, nodes: &[(String, Role)], numbers: &HashMap<String, u64>) -> Result<Vec<u64>> {
+    /// Notes the names that are new in `new`.
+    fn known_or_new(
+        &mut self,
+        nodes: &[(String, Role)],
+        numbers: &HashMap<String, u64>,
+        new: &mut Vec<String>,
+    ) -> Result<Vec<u64>> {
         let mut ids = Vec::with_capacity(nodes.len());
         for (name, role) in nodes {
             let id = match self.given.nodes.get(name) {
@@ -168,6 +178,7 @@ impl NodeIds {
                     let id = numbers.get(name).map_or_else(|| self.new_id(name), |id| Ok(*id))?;
                     let known = Known { id, role: role.name().to_owned(), shared: self.shared.is_some() };
                     self.given.nodes.insert(name.clone(), known);
+                    new.push(name.clone());
                     // One that another server has given may be lower.
                     self.given.next = self.given.next.max(id + 1);
                     id
@@ -178,14 +189,16 @@ impl NodeIds {
         Ok(ids)
     }
 
-    /// Forgets nodes; their ids are not given out again.
+    /// Forgets nodes and returns their ids, which are not given out again.
     ///
     /// # Errors
     /// The file cannot be written; then all are still known.
-    pub(super) fn forget(&mut self, names: &[String]) -> Result<()> {
-        let before = self.given.clone();
-        self.given.nodes.retain(|name, _| !names.contains(name));
-        self.write().inspect_err(|_| self.given = before)
+    pub(super) fn forget(&mut self, names: &[String]) -> Result<Vec<u64>> {
+        let forgotten: Vec<(String, Known)> =
+            names.iter().filter_map(|name| self.given.nodes.remove_entry(name)).collect();
+        let ids = forgotten.iter().map(|(_, known)| known.id).collect();
+        self.write().inspect_err(|_| self.given.nodes.extend(forgotten))?;
+        Ok(ids)
     }
 
     /// Every name with its id and role, also of nodes that are configured no more.

@@ -306,8 +306,8 @@ impl Registry {
     }
 
     /// All nodes: those of the caller, the configured ones in their order, the server last.
-    pub fn all(&self) -> Vec<Arc<Node>> {
-        self.table().all.clone()
+    pub fn all(&self) -> Arc<Vec<Arc<Node>>> {
+        Arc::clone(&self.table().all)
     }
 
     /// The node with this id.
@@ -359,7 +359,7 @@ impl Registry {
 /// The nodes, and what a change of a part of them is made from.
 #[derive(Default)]
 struct Table {
-    all: Vec<Arc<Node>>,
+    all: Arc<Vec<Arc<Node>>>,
     /// Places in `all`.
     ids: HashMap<u64, usize>,
     names: HashMap<String, usize>,
@@ -392,7 +392,7 @@ impl Registry {
         let places = || all.iter().enumerate().rev();
         let ids = places().map(|(place, node)| (node.id, place)).collect();
         let names = places().map(|(place, node)| (node.name().to_owned(), place)).collect();
-        let table = Table { all, ids, names, own, cluster, this_server: Some(this_server) };
+        let table = Table { all: Arc::new(all), ids, names, own, cluster, this_server: Some(this_server) };
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = table;
     }
 

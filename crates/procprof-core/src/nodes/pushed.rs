@@ -47,7 +47,12 @@ impl Registry {
     /// # Errors
     /// The id file cannot be written.
     pub(crate) fn forget_pushed(&self, nodes: &[PushedBy]) -> Result<()> {
-        lock(&self.ids).forget(&nodes.iter().map(PushedBy::key).collect::<Vec<_>>())
+        let forgotten = lock(&self.ids).forget(&nodes.iter().map(PushedBy::key).collect::<Vec<_>>())?;
+        let mut health = lock(&self.health);
+        for id in forgotten {
+            health.remove(&id);
+        }
+        Ok(())
     }
 
     /// Lists these pushed nodes instead of the former ones.

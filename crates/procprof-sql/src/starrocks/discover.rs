@@ -63,7 +63,7 @@ pub(crate) async fn freshen(sql: &Arc<Sql>, target: &Target) {
 pub(crate) fn by_cluster_id(sql: &Sql, id: u64) -> Option<Arc<Node>> {
     let config = sql.config();
     let cluster = config.fe_queries.first()?.cluster(&config);
-    sql.registry.all().into_iter().find(|node| node.fe_id == Some(id) && node.cluster == cluster)
+    sql.registry.all().iter().find(|node| node.fe_id == Some(id) && node.cluster == cluster).cloned()
 }
 
 /// Why nodes of a cluster may be missing, as the end of a sentence; empty if all frontends answered.

@@ -39,7 +39,7 @@ pub(super) fn node_field(web: &Web, chosen: Option<&str>, beside: Beside) -> Mar
     html! {
         select name="node" {
             @if beside == Beside::Empty { option value="" { (t!("all")) } }
-            @for node in &nodes {
+            @for node in nodes.iter() {
                 option value=(node.id) selected[known.as_ref().is_some_and(|known| known.id == node.id)] {
                     (node.label())
                 }

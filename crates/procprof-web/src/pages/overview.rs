@@ -243,10 +243,11 @@ impl View {
             let is_elsewhere = is_untried && self.elsewhere(node, &self.web.registry.health(node.id)).is_some();
             *counts.entry(if is_elsewhere { "elsewhere" } else { summary }).or_default() += 1;
         }
+        let grouped = |count: usize| super::grouped(count as u64);
         let count = |state: &str| counts.get(state).copied().unwrap_or_default();
         html! {
-            strong { @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", self.nodes.len(), self.all)) }
-                @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", self.all)) } }
+            strong { @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", grouped(self.nodes.len()), grouped(self.all))) }
+                @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", grouped(self.all))) } }
             @for (state, words) in [
                 ("ok", t!("{0} healthy")),
                 ("degraded", t!("{0} with types that fail")),
@@ -256,7 +257,7 @@ impl View {
                 ("unknown", t!("{0} not tried yet")),
             ] {
                 @if count(state) > 0 {
-                    span { span class=(format!("dot inline {state}")) {} " " (words.with(&[&count(state)])) }
+                    span { span class=(format!("dot inline {state}")) {} " " (words.with(&[&grouped(count(state))])) }
                 }
             }
         }

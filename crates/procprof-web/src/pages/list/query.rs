@@ -121,5 +121,5 @@ fn first_node(web: &Web) -> Arc<Node> {
         return default;
     }
     let nodes = web.registry.all();
-    nodes.into_iter().find(|node| node.role() != Role::ThisServer && !node.past).unwrap_or(default)
+    nodes.iter().find(|node| node.role() != Role::ThisServer && !node.past).cloned().unwrap_or(default)
 }
