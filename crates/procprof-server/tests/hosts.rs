@@ -488,3 +488,38 @@ async fn names_and_texts_of_agents_are_bounded_and_told() {
 fn read(file: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn held_heartbeats_keep_their_connections_while_idle_ones_make_room() {
+    let mut config = quiet();
+    (config.http_connections_max, config.http_header_seconds_max) = (8, 600);
+    let server = TestServer::start(config).await;
+    let agents: Vec<Agent> = (1..=3).map(|number| agent(number, None)).collect();
+    let beaten = async |agent: &Agent| node(&server, &agent.name).await["host"]["heartbeat"].clone();
+    let mut first = Vec::new();
+    for agent in &agents {
+        agent.taken(&server, &agent.heartbeat(&[], 0)).await;
+        first.push(beaten(agent).await);
+    }
+    let hold = agents.iter().map(async |agent| agent.taken(&server, &agent.heartbeat(&[], 30)).await);
+    let others = async {
+        for (agent, first) in agents.iter().zip(&first) {
+            until("the heartbeat is held", async || (beaten(agent).await != *first).then_some(())).await;
+        }
+        let mut idle = Vec::new();
+        for _ in 0..40 {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+            stream.read_exact(&mut [0; 12]).await.unwrap();
+            idle.push(stream);
+        }
+        for agent in &agents {
+            assert_eq!(server.post(&format!("/api/nodes/{}/rate", agent.name), json!({ "hz": 99 })).await.0, 202);
+        }
+    };
+    let (answers, ()) = tokio::join!(futures_util::future::join_all(hold), others);
+    // One that had been closed would have failed; one that ended by itself has no command.
+    for answer in answers {
+        assert_eq!(answer.commands, [Command::Rate { hz: Some(99) }]);
+    }
+}
