@@ -5,6 +5,7 @@ mod archive;
 mod decode;
 mod fleet;
 mod host;
+mod hosts;
 mod ingest;
 mod month;
 mod pages;
@@ -23,6 +24,7 @@ const PARTS: &[Part] = &[
     ("store", "listing 100,000 profiles, rebuilding a catalog of 10,000", store::run),
     ("rest", "memory and CPU time of a server at rest with 10 nodes", rest::run),
     ("fleet", "100 nodes with a profile a minute each on one core", fleet::run),
+    ("hosts", "1,000 and 2,000 hosts with six profiles a minute each, while two users browse", hosts::run),
     ("ingest", "profiles that are pushed as fast as they are taken in, and archived", ingest::run),
     ("host", "recording of processes and hosts from outside, beside perf", host::run),
     ("pages", "time to the first byte of pages with 100,000 profiles", pages::run),

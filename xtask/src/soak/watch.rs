@@ -111,7 +111,7 @@ fn look(server: &Served, seen: &mut Seen) -> Result<()> {
     seen.vitals.push(server.vitals()?);
     if seen.vitals.len().is_multiple_of(4) {
         seen.profiles.extend(ids(&server.rows("profiles", "")?));
-        let rooms = server.json("/api/retention")?;
+        let rooms = server.json("/api/retention?limit=1000")?;
         let largest = rooms["nodes"].as_array().into_iter().flatten().filter_map(|node| node["bytes"].as_u64()).max();
         seen.rooms_max = seen.rooms_max.max(largest.unwrap_or(0));
     }
@@ -213,7 +213,7 @@ fn retention(server: &Served, seen: &Seen, checks: &mut Checks) -> Result<()> {
         ),
         deleted > 0,
     );
-    let answer = server.json("/api/retention")?;
+    let answer = server.json("/api/retention?limit=1000")?;
     let over: Vec<String> = answer["nodes"]
         .as_array()
         .into_iter()
