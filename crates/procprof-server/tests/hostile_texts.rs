@@ -223,7 +223,7 @@ async fn server_with_host(text: &dyn Fn(&str) -> String) -> (TestServer, Vec<Str
     let (status, answer) = agent.push(&server, frame(&header, &encode_gzip(&profile(text)).unwrap())).await;
     assert!(status == 200 && answer.contains("stored"), "{answer}");
     let nodes = server.json("/api/nodes").await;
-    let of_host = nodes.as_array().unwrap().iter().filter(|node| node["host"].is_object());
+    let of_host = nodes["nodes"].as_array().unwrap().iter().filter(|node| node["host"].is_object());
     let mut ids: Vec<String> = of_host.map(|node| node["id"].to_string()).collect();
     assert_eq!(ids.len(), 2, "{nodes}");
     let list = server.json("/api/profiles").await;

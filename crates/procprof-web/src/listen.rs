@@ -22,6 +22,9 @@ use tower::ServiceExt;
 use super::pace;
 
 const STREAMS_MAX: u32 = 64;
+/// Most bytes that a connection of HTTP/1 keeps for reading, and so those of a request's head: it keeps what a body has
+/// made it take, and there may be thousands.
+const READ_BYTES_MAX: usize = 64 << 10;
 /// Time a client may send nothing of a request, or read nothing of an answer, that is under way.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);
 /// Time a client has to leave once it is notified that its idle connection ends.
@@ -73,7 +76,7 @@ pub(crate) async fn serve(
     let refusals = Throttle::new(1, ACCEPT_LOGGED);
     let (tasks, ended) = (TaskTracker::new(), CancellationToken::new());
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(READ_BYTES_MAX);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX);
     let builder = Arc::new(builder);
     loop {
