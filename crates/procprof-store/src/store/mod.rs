@@ -516,7 +516,7 @@ impl Store {
         if !compared.changed.is_empty() {
             let mut done = Reconciled::default();
             add(&*self.blobs, &self.catalog, &self.options, &compared.changed, &mut done)?;
-            if self.catalog.file_of(id)?.is_none_or(|known| (known.node, known.file) != (node, file.clone())) {
+            if self.catalog.file_of(id)?.is_none_or(|known| (known.node, &known.file) != (node, &file)) {
                 self.forget(id);
                 tracing::warn!(node, file, "the file of profile {id} has another one's content: {id} is gone");
             }
