@@ -193,6 +193,7 @@ impl Hosts {
                 let facts = facts.get(name.as_str()).copied().cloned().unwrap_or_default();
                 host.known.services.insert(name, KnownService { node, facts, seen_nanos });
             }
+            host.is_stale = true;
             room.services = 0;
         }
         self.write(id).await?;

@@ -96,7 +96,7 @@ impl Hosts {
         for (host, names) in services {
             let Some(host) = table.hosts.get_mut(host) else { continue };
             let removed = names.iter().filter(|name| host.known.services.remove(*name).is_some()).count();
-            host.gone = None;
+            (host.gone, host.is_stale) = (None, true);
             table.services -= removed;
         }
         Ok(())

@@ -164,8 +164,9 @@ impl Hosts {
             }
         }
         (host.changed, host.gone) = (true, None);
+        // Also where services were registered, or forgotten for them.
         host.is_stale |= is_listed_otherwise;
-        let is_listed_otherwise = is_listed_otherwise || host.listed.len() != 1 + host.known.services.len();
+        let is_listed_otherwise = host.is_stale;
         ask_rate(host);
         let seat = &mut host.seat;
         seat.turn += 1;

@@ -115,7 +115,7 @@ struct Host {
     seat: Seat,
     /// Its node and those of its services, as they were listed last.
     listed: Vec<Arc<Node>>,
-    /// Whether `listed` is older than names, labels or types.
+    /// Whether `listed` is older than its services, their labels or types.
     is_stale: bool,
     /// Services that were gone, and when they were counted.
     gone: Option<(Instant, usize)>,
