@@ -213,11 +213,11 @@ pub(crate) struct Start {
 
 impl Start {
     /// To be called by the new thread, with its id, when it has made the system calls of its start.
-    pub(crate) fn done(self, tid: i32) -> Running {
+    pub(crate) fn done(self, tid: i32) -> RunningThread {
         let thread = (self.starting & !u64::from(u32::MAX)) | (tid as u64) << STAGE_BITS;
         self.entry.store(thread | RUNNING, Ordering::SeqCst);
         IS_OWN.set(true);
-        Running { entry: self.entry, thread }
+        RunningThread { entry: self.entry, thread }
     }
 }
 
@@ -230,12 +230,12 @@ impl Drop for Start {
 
 /// A thread of the agent's that has started; dropped by it at the end of its work.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningThread {
     entry: &'static AtomicU64,
     thread: u64,
 }
 
-impl Drop for Running {
+impl Drop for RunningThread {
     fn drop(&mut self) {
         // It makes some system calls more.
         self.entry.store(self.thread | ENDING, Ordering::SeqCst);

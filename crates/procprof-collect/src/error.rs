@@ -60,7 +60,7 @@ pub enum CollectError {
     Timeout {
         /// The requested URL.
         url: String,
-        /// How long it was waited for.
+        /// The time for which it was waited for.
         after: Duration,
     },
     /// No answer in time from a process of this host under the preload library, which listens without a thread and has
@@ -74,7 +74,7 @@ pub enum CollectError {
     NotServed {
         /// The requested URL.
         url: String,
-        /// How long it was waited for.
+        /// The time for which it was waited for.
         after: Duration,
         /// The process that listens.
         pid: u32,

@@ -37,7 +37,7 @@ pub(crate) struct OfNode {
 
 /// A state of nodes.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct InState {
+struct HealthLabel {
     /// As [`crate::nodes::Health::summary`] names it.
     health: &'static str,
 }
@@ -118,7 +118,7 @@ pub struct Metrics {
     sql_seconds: Histogram,
     sql_rows: Counter,
     build: Family<Build, Gauge>,
-    nodes: Family<InState, Gauge>,
+    nodes: Family<HealthLabel, Gauge>,
     nodes_without_figures: Gauge,
     node_up: Family<OfNode, Gauge>,
     last_success: Family<Captured, Gauge<f64, AtomicU64>>,
@@ -342,7 +342,7 @@ impl Metrics {
         let all = nodes.all();
         let mut profiled: Vec<&Arc<Node>> = all.iter().filter(|node| !node.past).collect();
         for summary in nodes.summaries(profiled.iter().copied()) {
-            self.nodes.get_or_create(&InState { health: summary }).inc();
+            self.nodes.get_or_create(&HealthLabel { health: summary }).inc();
         }
         self.nodes_without_figures.set(profiled.len().saturating_sub(NODES_MAX) as i64);
         let is_service = |node: &Node| node.pushed_by.as_ref().is_some_and(|pushed_by| pushed_by.service.is_some());

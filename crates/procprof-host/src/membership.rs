@@ -72,9 +72,9 @@ impl Membership {
         membership
     }
 
-    /// The service of a process with that name: its unit, else its container, else its program; `USER:NAME` where a user
-    /// chose the name, so that nobody's processes are taken for those of another. At most 128 bytes, without control
-    /// characters.
+    /// The service of a process with that name: its unit, else its container, else its program; `USER:NAME` where a
+    /// user chose the name, so that nobody's processes are taken for those of another. At most 128 bytes, without
+    /// control characters.
     pub fn service(&self, process: &str) -> String {
         let mut service =
             self.workload.service().unwrap_or_else(|| self.program.as_deref().unwrap_or(process).to_owned());

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Settings {
     /// The address of the listener; nothing is started without it.
     pub(crate) listen: Option<SocketAddr>,
-    /// How connections are accepted there.
+    /// The way in which connections are accepted there.
     pub(crate) listener: ListenerKind,
     /// The file whose making starts it all; without one it starts at once.
     pub(crate) start_file: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) contention: bool,
 }
 
-/// What accepts connections.
+/// The part of the library that accepts connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListenerKind {
     /// The program's threads look for clients, and a thread is started for one.

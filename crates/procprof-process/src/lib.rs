@@ -1,8 +1,8 @@
 //! A Linux process as seen from outside or inside: identity, maps, build ids, threads, namespaces.
 //!
-//! Everything is read from `/proc` when it is requested; nothing is cached but names of users, and nothing is written. A pid alone does not
-//! name a process, since pids are reused: [`Process`] keeps the [`Identity`] (pid and start time) it was opened with,
-//! and [`Process::check_same`] checks that the pid still belongs to it.
+//! Everything is read from `/proc` when it is requested; nothing is cached but names of users, and nothing is written.
+//! A pid alone does not name a process, since pids are reused: [`Process`] keeps the [`Identity`] (pid and start time)
+//! it was opened with, and [`Process::check_same`] checks that the pid still belongs to it.
 //!
 //! The caller must expect every call to fail: processes end between two reads ([`Error::Gone`]),
 //! and other users' processes are not readable ([`Error::Permission`]).

@@ -15,13 +15,13 @@ thread_local! {
 /// Looks addresses up by `work` in the calling thread alone: for a process that is profiled, whose processors and
 /// memory are its own, and which may forbid new threads at any moment.
 pub fn in_one_thread<T>(work: impl FnOnce() -> T) -> T {
-    struct PutBack(bool);
-    impl Drop for PutBack {
+    struct Restorer(bool);
+    impl Drop for Restorer {
         fn drop(&mut self) {
             IS_ALONE.set(self.0);
         }
     }
-    let _put_back = PutBack(IS_ALONE.replace(true));
+    let _put_back = Restorer(IS_ALONE.replace(true));
     work()
 }
 

@@ -50,7 +50,7 @@ pub struct Listener {
 enum Server {
     Thread(JoinHandle<()>),
     #[cfg(target_os = "linux")]
-    OnDemand(&'static on_demand::OnDemand),
+    OnDemand(&'static on_demand::OnDemandListener),
 }
 
 /// Pause after an error of a socket.
@@ -152,7 +152,7 @@ impl Listener {
     pub fn bind_on_demand(address: SocketAddr, agent: Agent) -> Result<Self> {
         let service = Service::new(address, agent.clone(), None)?;
         let shared = service.shared.clone();
-        match on_demand::OnDemand::bind(address, service).map_err(bind_error)? {
+        match on_demand::OnDemandListener::bind(address, service).map_err(bind_error)? {
             Some((server, address)) => Ok(Self { address, agent, shared, server: Some(Server::OnDemand(server)) }),
             None => Self::bind(address, agent, None),
         }

@@ -30,10 +30,10 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The listener of this process; null for none. One that was stopped is never freed: a thread may be checking it.
-static CURRENT: AtomicPtr<OnDemand> = AtomicPtr::new(std::ptr::null_mut());
+static CURRENT: AtomicPtr<OnDemandListener> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A bound socket and the thread that serves it at times.
-pub(super) struct OnDemand {
+pub(super) struct OnDemandListener {
     /// The process that has it; a forked child leaves it alone.
     process: u32,
     address: SocketAddr,
@@ -47,7 +47,7 @@ pub(super) struct OnDemand {
     thread: Spin<Option<JoinHandle<()>>>,
 }
 
-impl OnDemand {
+impl OnDemandListener {
     /// Binds a socket in the program's table and makes this the process's listener; `None` where no high number is
     /// free there.
     pub(super) fn bind(address: SocketAddr, service: Service) -> io::Result<Option<(&'static Self, SocketAddr)>> {
@@ -135,16 +135,16 @@ impl OnDemand {
     fn serve_while_needed(&self, mut place: Place) {
         loop {
             match self.serve(place) {
-                Served::Stopped => self.shared().end_connections(),
+                ServiceEnd::Stopped => self.shared().end_connections(),
                 // Lost before it was copied to this thread's table: the program's threads bind it anew.
-                Served::Lost if aside::has_own_table() => self.is_kept.store(false, Ordering::SeqCst),
-                Served::Lost => {
+                ServiceEnd::Lost if aside::has_own_table() => self.is_kept.store(false, Ordering::SeqCst),
+                ServiceEnd::Lost => {
                     if let Some(fresh) = self.wait_for_socket() {
                         place = fresh;
                         continue;
                     }
                 }
-                Served::Idle => {}
+                ServiceEnd::Idle => {}
             }
             self.is_serving.store(false, Ordering::SeqCst);
             // Checked again: it may have been kept in this moment.
@@ -163,7 +163,7 @@ impl OnDemand {
         self.socket.lock().as_ref().map(Socket::place)
     }
 
-    fn serve(&self, place: Place) -> Served {
+    fn serve(&self, place: Place) -> ServiceEnd {
         while !self.is_stopping() {
             let is_kept = self.is_kept.load(Ordering::SeqCst);
             let waited = place.wait((!is_kept).then_some(LINGER));
@@ -173,18 +173,18 @@ impl OnDemand {
             match waited {
                 Ok(true) => match place.accept() {
                     Ok((stream, client)) => serve(stream, client, &self.service),
-                    Err(error) if is_lost(&error) => return Served::Lost,
+                    Err(error) if is_lost(&error) => return ServiceEnd::Lost,
                     // A client that has left, or no descriptors for now.
                     Err(_) => std::thread::sleep(PAUSE),
                 },
                 Ok(false) if is_kept || self.shared().has_connections() => {}
-                Ok(false) => return Served::Idle,
-                Err(error) if is_lost(&error) => return Served::Lost,
+                Ok(false) => return ServiceEnd::Idle,
+                Err(error) if is_lost(&error) => return ServiceEnd::Lost,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
-        Served::Stopped
+        ServiceEnd::Stopped
     }
 
     /// Binds the socket again at its address, where the program has closed it; false while the port is another's.
@@ -218,20 +218,20 @@ impl OnDemand {
     }
 }
 
-impl std::fmt::Debug for OnDemand {
+impl std::fmt::Debug for OnDemandListener {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("OnDemand").field("address", &self.address).finish_non_exhaustive()
+        formatter.debug_struct("OnDemandListener").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
 /// The reason why a socket is no longer served.
-enum Served {
+enum ServiceEnd {
     Stopped,
     Idle,
     Lost,
 }
 
-fn current() -> Option<&'static OnDemand> {
+fn current() -> Option<&'static OnDemandListener> {
     // SAFETY: null, or leaked in `bind`.
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
@@ -240,14 +240,14 @@ fn current() -> Option<&'static OnDemand> {
 /// without such a listener a few loads and a clock. Leaves `errno` as it is, and is no point of cancellation.
 #[inline]
 pub(super) fn has_client() -> bool {
-    current().is_some_and(OnDemand::is_due) && is_needed()
+    current().is_some_and(OnDemandListener::is_due) && is_needed()
 }
 
 #[cold]
 fn is_needed() -> bool {
     // SAFETY: the calling thread's own errno.
     let errno = unsafe { *libc::__errno_location() };
-    let needs_service = current().is_some_and(OnDemand::needs_service);
+    let needs_service = current().is_some_and(OnDemandListener::needs_service);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
     needs_service

@@ -17,8 +17,8 @@ use std::time::{Duration, SystemTime};
 /// How long the root may take to read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a member checks whether the order is still in force, whether its process ends, and whether a filter of
-/// system calls is about to forbid what it calls.
+/// The interval at which a member checks whether the order is still in force, whether its process ends, and whether a
+/// filter of system calls is about to forbid what it calls.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// The CPU time, in nanoseconds, that a process has used before it joins: starting to sample costs some milliseconds,

@@ -125,7 +125,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// What is known of a host that a token may speak for; nothing yet of one for which there is room.
+    /// The knowledge of a host that a token may speak for; nothing yet of one for which there is room.
     fn admissible(
         &self,
         table: &Table,

@@ -40,7 +40,7 @@ pub(super) struct Listing {
 struct ListingTurn {
     /// Changes before the latest listing.
     listed: u64,
-    /// When the next one may begin.
+    /// The earliest begin of the next one.
     next: Option<Instant>,
 }
 

@@ -37,7 +37,7 @@ pub struct SymbolStore {
     /// The indexes; each call states how much may be kept.
     files: FileCache,
     records: Mutex<BTreeMap<SymbolKey, Record>>,
-    /// When indexes that were doubted were read, in UTC nanoseconds.
+    /// The times at which indexes that were doubted were read, in UTC nanoseconds.
     read: Mutex<BTreeMap<SymbolKey, i64>>,
 }
 
@@ -256,8 +256,8 @@ impl SymbolStore {
         }
     }
 
-    /// Reads through, at most once an hour, indexes that name less than they should, and removes those that were damaged
-    /// since they were stored, so that whoever has their files is asked for them again. Blocks.
+    /// Reads through, at most once an hour, indexes that name less than they should, and removes those that were
+    /// damaged since they were stored, so that whoever has their files is asked for them again. Blocks.
     pub(crate) fn doubt(&self, keys: &[SymbolKey], now: Nanos) {
         for key in keys {
             let Some(record) = self.get(key) else { continue };

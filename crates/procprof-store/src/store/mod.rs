@@ -42,8 +42,8 @@ pub const DATA_FORMAT: DiskFormat = DiskFormat { name: "store", version: 1 };
 const MODE: u32 = 0o640;
 /// Seconds tried, after the start, for a name that is free.
 const SECONDS_TRIED: i64 = 86_400;
-/// Seconds of them in which names that files had are passed over, too: a node whose profiles all state one start must not
-/// run out of names.
+/// Seconds of them in which names that files had are passed over, too: a node whose profiles all state one start must
+/// not run out of names.
 const RETIRED_SECONDS: i64 = 1_000;
 /// Reads of a file that is replaced each time meanwhile.
 const READS_MAX: u32 = 16;
@@ -75,7 +75,7 @@ pub struct Store {
 
 /// The result of comparing a file with its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Examined {
+enum Examination {
     /// The row tells what the file contains.
     Known,
     /// The file does not tell whose it is.
@@ -284,7 +284,7 @@ impl Store {
                 let _removal = lock(&self.removal);
                 self.examine(id)
             })?;
-            if seen == Some(Examined::Unknown) {
+            if seen == Some(Examination::Unknown) {
                 return Ok(piece.bytes);
             }
         }
@@ -507,11 +507,11 @@ impl Store {
 
     /// Compares the file of a profile with its row, and corrects the row; `None` when there is no such profile. The
     /// caller holds the locks `gate` and `removal`.
-    fn examine(&self, id: ProfileId) -> Result<Option<Examined>> {
+    fn examine(&self, id: ProfileId) -> Result<Option<Examination>> {
         let Some(KnownFile { node, file, .. }) = self.catalog.file_of(id)? else { return Ok(None) };
         let compared = compare(&*self.blobs, &self.catalog, &self.options, &[(node, file.clone())])?;
         if !compared.unknown.is_empty() {
-            return Ok(Some(Examined::Unknown));
+            return Ok(Some(Examination::Unknown));
         }
         if !compared.changed.is_empty() {
             let mut done = Reconciled::default();
@@ -524,7 +524,7 @@ impl Store {
                 tracing::warn!("not listed: {odd}");
             }
         }
-        Ok(Some(Examined::Known))
+        Ok(Some(Examination::Known))
     }
 
     /// Runs a job of the catalog; if the catalog is found to be broken, rebuilds it, unless another thread just did,

@@ -1,5 +1,5 @@
-//! Compares the catalog with the folder: files without a row are added, rows without a file dropped, and rows whose file
-//! is another one than before made anew.
+//! Compares the catalog with the folder: files without a row are added, rows without a file dropped, and rows whose
+//! file is another one than before made anew.
 
 use std::borrow::Cow;
 use std::io::{BufReader, Read};
@@ -99,10 +99,10 @@ pub(super) fn reconcile(
 
 /// Files that have another stamp than their rows note.
 #[derive(Debug, Default)]
-pub(super) struct Compared {
-    /// Those whose rows told of another content; the rows were removed.
+pub(super) struct Comparison {
+    /// Files whose rows told of another content; the rows were removed.
     pub(super) changed: Vec<(u64, String)>,
-    /// Those that can't be read, or are damaged and tell no id; the rows stay.
+    /// Files that can't be read, or are damaged and tell no id; the rows stay.
     pub(super) unknown: Vec<(u64, String)>,
 }
 
@@ -112,8 +112,8 @@ pub(super) fn compare(
     catalog: &Catalog,
     options: &StoreOptions,
     files: &[(u64, String)],
-) -> Result<Compared> {
-    let mut compared = Compared::default();
+) -> Result<Comparison> {
+    let mut compared = Comparison::default();
     for batch in files.chunks(BATCH) {
         let mut right = Vec::new();
         for (node, name) in batch {

@@ -348,7 +348,7 @@ impl View {
         }
     }
 
-    /// Where the page is among all rows, and the pages beside it.
+    /// The place of the page among all rows, and the pages beside it.
     fn pages(&self) -> Markup {
         let TablePage { rows, number, before, all } = &self.page;
         let href = |number: usize| {

@@ -19,7 +19,7 @@ use procprof_store::{
 use super::commands::{Command, commands, quoted};
 use super::frame::Frame;
 use super::list::table::{Table, forms, short};
-use super::node_field::{Beside, node_field};
+use super::node_field::{ExtraChoice, node_field};
 use super::{grouped, moment, profile_count, type_label};
 use crate::Web;
 use crate::blocking::on_store;
@@ -197,7 +197,7 @@ impl Search {
                 } }
                 label {
                     (t!("Node"))
-                    (node_field(web, self.node.as_ref().map(|node| node.id.to_string()).as_deref(), Beside::Empty))
+                    (node_field(web, self.node.as_ref().map(|node| node.id.to_string()).as_deref(), ExtraChoice::Empty))
                 }
                 label { (t!("Type")) select name="type" {
                     option value="" { (t!("all")) }

@@ -141,7 +141,7 @@ pub(super) async fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Why one more JVM of a user is not recorded, given the users of those that are.
+/// The reason for which one more JVM of a user is not recorded, given the users of those that are.
 fn full(users: impl Iterator<Item = u32> + Clone, user: u32) -> Option<String> {
     let of_user = users.clone().filter(|own| *own == user).count();
     if users.count() >= JVMS_MAX {

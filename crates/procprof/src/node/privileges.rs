@@ -14,7 +14,7 @@ const NEEDED: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "files of others, for build ids and symbols"),
 ];
 
-/// What attaching to JVMs takes beside it, each as the user that it runs as, who also writes what they need.
+/// Capabilities for attaching to JVMs of other users, as those users, who also write what is needed.
 const FOR_JVMS: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::KILL, "CAP_KILL", "attaching to JVMs of other users"),
     (CapabilitySet::SETUID, "CAP_SETUID", "attaching to JVMs of other users"),

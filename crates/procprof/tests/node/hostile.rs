@@ -78,8 +78,8 @@ fn profiles(state: &State, service: &str) -> Vec<(i64, i64, Profile)> {
 }
 
 /// Runs an agent beside an ordinary service and hostile processes until the agent has told what it must tell, and as
-/// many more profiles of the ordinary service have come: none may be missing, and no sample lost. What else is waited for
-/// is `awaited`, given the pids of the hostile processes.
+/// many more profiles of the ordinary service have come: none may be missing, and no sample lost. What else is waited
+/// for is `awaited`, given the pids of the hostile processes.
 fn check(hostile: impl FnOnce() -> Vec<Hostile>, told: &[&str], awaited: impl Fn(&State, &[u32]) -> bool) {
     let ordinary = Busy::start("busy-beside");
     let server = Server::start();

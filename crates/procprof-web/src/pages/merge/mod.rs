@@ -19,7 +19,7 @@ use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::list::known_class;
 use super::list::table::{Table, forms};
-use super::node_field::{Beside, node_field};
+use super::node_field::{ExtraChoice, node_field};
 use super::period::{PERIODS, Period};
 use super::scaling::Extents;
 use super::{grouped, span, time_query, type_label};
@@ -344,7 +344,7 @@ fn form(web: &Web, params: &Params) -> Markup {
     let value = |key: &str| params.get(key).unwrap_or("").to_owned();
     html! {
         form class="card wide-form" action="/merge" {
-            label { (t!("Node")) (node_field(web, params.get("node"), Beside::AllNodes)) }
+            label { (t!("Node")) (node_field(web, params.get("node"), ExtraChoice::AllNodes)) }
             @for label in params.all("label") { input type="hidden" name="label" value=(label); }
             label {
                 (t!("Type"))
