@@ -32,6 +32,7 @@ pub mod ownership;
 pub mod printable;
 pub mod remote;
 pub mod render;
+pub mod renewed;
 pub mod resymbolize;
 pub mod retention;
 pub mod servers;

@@ -2,24 +2,18 @@
 //! overview shows it, and reading a day of many nodes takes longer than a page may.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use procprof_core::clock::now;
+use procprof_core::renewed::Renewed;
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 use procprof_store::{Column, Filter, Order, Result, RowBatch, RowQuery, Store, Values};
-use tokio::sync::Mutex as AsyncMutex;
 
-use super::blocking::on_store;
 use super::problem::ApiResult;
 
 /// From this age on it is renewed.
 const AGE_MAX: Duration = Duration::from_secs(10);
-/// From this age on a request waits for its renewal.
-const STALE_MAX: Duration = Duration::from_secs(60);
-/// Rest after a reading, in its own lengths.
-const RESTS: u32 = 10;
 /// The period.
 const DAY: i64 = 86_400_000_000_000;
 /// Its end, of which the load is kept.
@@ -76,65 +70,12 @@ impl Collected {
 
 /// The activity as it was read last.
 #[derive(Clone, Default)]
-pub struct KnownActivity(Arc<Readings>);
-
-#[derive(Default)]
-struct Readings {
-    latest: Mutex<Option<Reading>>,
-    /// One reading at a time.
-    turn: AsyncMutex<()>,
-    /// Whether a task reads it anew.
-    is_renewing: AtomicBool,
-}
-
-#[derive(Clone)]
-struct Reading {
-    made: Instant,
-    /// Time that it took.
-    took: Duration,
-    activity: Arc<Activity>,
-}
-
-impl Reading {
-    fn is_older(&self, age: Duration, rests: u32) -> bool {
-        self.made.elapsed() >= age.max(self.took * rests)
-    }
-}
+pub struct KnownActivity(Renewed<Activity>);
 
 impl KnownActivity {
-    /// The activity, at most a minute old. A request that finds it more than ten seconds old starts its renewal, and
-    /// does not wait for it. Readings take at most a tenth of a CPU: where one takes long, the activity is older.
+    /// The activity; it is renewed as [`Renewed::get`] says.
     pub(crate) async fn get(&self, store: &Arc<Store>) -> ApiResult<Arc<Activity>> {
-        let Some(latest) = self.latest().filter(|latest| !latest.is_older(STALE_MAX, 2 * RESTS)) else {
-            return self.read(store).await;
-        };
-        if latest.is_older(AGE_MAX, RESTS) && !self.0.is_renewing.swap(true, Ordering::Relaxed) {
-            let (own, store) = (self.clone(), Arc::clone(store));
-            drop(tokio::spawn(async move {
-                if let Err(problem) = own.read(&store).await {
-                    tracing::warn!("read the activity of nodes: {}", problem.message);
-                }
-                own.0.is_renewing.store(false, Ordering::Relaxed);
-            }));
-        }
-        Ok(latest.activity)
-    }
-
-    /// Reads it, or takes what another request has read meanwhile.
-    async fn read(&self, store: &Arc<Store>) -> ApiResult<Arc<Activity>> {
-        let _turn = self.0.turn.lock().await;
-        if let Some(latest) = self.latest().filter(|latest| !latest.is_older(AGE_MAX, RESTS)) {
-            return Ok(latest.activity);
-        }
-        let (store, begun) = (Arc::clone(store), Instant::now());
-        let activity = Arc::new(on_store(move || Activity::read(&store, now().0)).await?);
-        let latest = Reading { made: Instant::now(), took: begun.elapsed(), activity: Arc::clone(&activity) };
-        *self.0.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(latest);
-        Ok(activity)
-    }
-
-    fn latest(&self) -> Option<Reading> {
-        self.0.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        Ok(self.0.get(store, AGE_MAX, |store| Activity::read(store, now().0)).await?)
     }
 }
 

@@ -11,7 +11,7 @@ use maud::Markup;
 use procprof_core::captures::HeapError;
 use procprof_core::chain;
 use procprof_core::render::RenderError;
-use procprof_core::usage::UsageError;
+use procprof_core::renewed::ReadError;
 use procprof_profile::{ParseProfileIdError, ParseProfileTypeError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -159,11 +159,11 @@ impl From<HeapError> for Problem {
     }
 }
 
-impl From<UsageError> for Problem {
-    fn from(error: UsageError) -> Problem {
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Problem {
         match error {
-            UsageError::Store(error) => error.into(),
-            UsageError::Stopping => Problem::internal(error.to_string()),
+            ReadError::Store(error) => error.into(),
+            ReadError::Stopping => Problem::internal(error.to_string()),
         }
     }
 }
