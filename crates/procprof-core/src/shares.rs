@@ -127,12 +127,12 @@ pub struct Share {
     shares: Shares,
     requester: Requester,
     limit: u64,
-    held: Mutex<Holding>,
+    held: Mutex<HeldAmount>,
 }
 
 /// The amount that a share has.
 #[derive(Clone, Copy, Debug, Default)]
-struct Holding {
+struct HeldAmount {
     amount: u64,
     is_large: bool,
 }
@@ -196,7 +196,7 @@ impl Share {
         if !self.requester.has_priority {
             table.ordinary += more;
         }
-        *held = Holding { amount, is_large: becomes_large };
+        *held = HeldAmount { amount, is_large: becomes_large };
         Ok(())
     }
 

@@ -29,7 +29,7 @@ const SILENT: &str = "no heartbeat of ";
 
 /// Listings of all hosts in the registry.
 #[derive(Default)]
-pub(super) struct Listing {
+pub(super) struct ListingSchedule {
     /// Counts changes.
     changes: AtomicU64,
     turn: tokio::sync::Mutex<ListingTurn>,

@@ -46,8 +46,8 @@ pub use frames::{FrameError, FramePart, Frames};
 pub use heartbeat::HeartbeatError;
 use heartbeat::Seat;
 use known::KnownHost;
-use listing::Listing;
-use numbering::Numbering;
+use listing::ListingSchedule;
+use numbering::IdQueue;
 pub use push::{Admitted, PushError};
 pub use state::{HostState, RATE_MAX, RateError, ServiceState};
 pub use warning::HostWarning;
@@ -79,8 +79,8 @@ pub struct Hosts {
     table: Mutex<Table>,
     /// Read while services are registered, written while some are forgotten.
     registering: tokio::sync::RwLock<()>,
-    numbering: Numbering,
-    listing: Listing,
+    numbering: IdQueue,
+    listing: ListingSchedule,
     /// One file is written at a time.
     writing: tokio::sync::Mutex<()>,
     /// Ids of profiles that are being taken in.
@@ -156,8 +156,8 @@ impl Hosts {
             folder,
             table: Mutex::new(Table { hosts, services, ..Table::default() }),
             registering: tokio::sync::RwLock::default(),
-            numbering: Numbering::default(),
-            listing: Listing::default(),
+            numbering: IdQueue::default(),
+            listing: ListingSchedule::default(),
             writing: tokio::sync::Mutex::default(),
             taking: Mutex::default(),
             waiting: Mutex::default(),

@@ -8,7 +8,7 @@ use crate::nodes::PushedBy;
 
 /// Nodes that wait for their ids.
 #[derive(Default)]
-pub(super) struct Numbering {
+pub(super) struct IdQueue {
     waiting: Mutex<Vec<PushedBy>>,
     /// One write at a time.
     turn: tokio::sync::Mutex<()>,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! KEY.index    the index as it was sent: checked, written beside and renamed, so it is there whole or not at all
-//! KEY.json     its file, who uploaded it when and with which standing, and when it was last used; may be deleted: then the user is unknown, and the rest is read again
+//! KEY.json     its file, who uploaded it when and with which standing, and when it was last used; may be deleted: then
+//!              the user is unknown, and the rest is read again
 //! .writing-N   one that is on its way in; removed when the server starts
 //! ```
 //! An index takes the place of another one of its key if its sender has a greater standing ([`Owner`]), or the same and

@@ -246,8 +246,10 @@ impl View {
         let grouped = |count: usize| super::grouped(count as u64);
         let count = |state: &str| counts.get(state).copied().unwrap_or_default();
         html! {
-            strong { @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", grouped(self.nodes.len()), grouped(self.all))) }
-                @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", grouped(self.all))) } }
+            strong {
+                @if self.nodes.len() != self.all { (t!("{0} of {1} nodes", grouped(self.nodes.len()), grouped(self.all))) }
+                @else if self.all == 1 { (t!("1 node")) } @else { (t!("{0} nodes", grouped(self.all))) }
+            }
             @for (state, words) in [
                 ("ok", t!("{0} healthy")),
                 ("degraded", t!("{0} with types that fail")),
