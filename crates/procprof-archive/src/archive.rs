@@ -33,6 +33,9 @@ pub struct Parts {
     pub replaced: BTreeMap<Part, u64>,
     /// Parts whose writer ended before it wrote the profiles. Their samples belong to no profile.
     pub unfinished: Vec<Part>,
+    /// The days whose parts are in none of these, since a change of theirs cannot be read, and why: which of their
+    /// parts are replaced is not known.
+    pub unclear: BTreeMap<Hour, String>,
     /// Paths of objects that are no files of an archive.
     pub odd: Vec<String>,
 }
@@ -41,6 +44,28 @@ impl Parts {
     /// Bytes of the whole parts.
     pub fn bytes(&self) -> u64 {
         self.whole.values().sum()
+    }
+
+    /// Fails for a day whose parts are left out.
+    ///
+    /// # Errors
+    /// [`Error::UnclearDay`], with the reason.
+    pub fn check_day(&self, day: Hour) -> Result<()> {
+        match self.unclear.get(&day) {
+            Some(why) => Err(Error::UnclearDay { day, why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// What is wrong with it, as sentences: days that are left out, and objects that are no files of an archive.
+    pub fn wrong(&self) -> Vec<String> {
+        let odd = self.odd.iter().map(|path| format!("{path}: no file of an archive"));
+        odd.chain(self.unclear_days().map(|(_, error)| error.to_string())).collect()
+    }
+
+    /// The days that are left out, each with the reason.
+    pub fn unclear_days(&self) -> impl Iterator<Item = (Hour, Error)> + '_ {
+        self.unclear.iter().map(|(day, why)| (*day, Error::UnclearDay { day: *day, why: why.clone() }))
     }
 }
 
@@ -109,9 +134,11 @@ impl Archive {
             lists.collect::<Result<Vec<_>>>()
         })?;
         let mut parts = Parts::default();
+        parts.unclear.extend(log.unclear.iter().map(|(id, why)| (id.day, why.clone())));
         let mut bytes: BTreeMap<Part, u64> = BTreeMap::new();
         for object in objects.into_iter().flatten() {
             match Part::from_path(&object.path) {
+                Some((_, part)) if parts.unclear.contains_key(&part.hour.day()) => {}
                 Some((table, part)) => {
                     *bytes.entry(part).or_default() += object.bytes;
                     match table {
@@ -142,9 +169,11 @@ impl Archive {
     /// The parts that may have profiles of an hour: those of the hour, and of its day.
     ///
     /// # Errors
-    /// The storage's.
+    /// The storage's; [`Error::UnclearDay`].
     pub fn parts_of_hour(&self, hour: Hour) -> Result<Vec<Part>> {
-        let parts = self.parts_of(Some(hour.day()))?.whole.into_keys();
+        let parts = self.parts_of(Some(hour.day()))?;
+        parts.check_day(hour.day())?;
+        let parts = parts.whole.into_keys();
         Ok(parts.filter(|part| part.start() <= hour.start() && hour.end() <= part.end()).collect())
     }
 

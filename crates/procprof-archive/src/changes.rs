@@ -122,6 +122,8 @@ pub(crate) fn staged(objects: &dyn Objects) -> Result<Vec<Part>> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log {
     pub(crate) open: BTreeMap<ChangeId, Change>,
+    /// Open changes that cannot be read, and why: which parts of their days are replaced is not known.
+    pub(crate) unclear: BTreeMap<ChangeId, String>,
     last: BTreeMap<Hour, u32>,
 }
 
@@ -143,7 +145,11 @@ impl Log {
             };
         }
         for id in open {
-            log.open.insert(id, change(objects, id)?);
+            match change(objects, id) {
+                Ok(change) => drop(log.open.insert(id, change)),
+                Err(error) if error.is_of_file() => drop(log.unclear.insert(id, error.to_string())),
+                Err(error) => return Err(error),
+            }
         }
         Ok(log)
     }
@@ -159,8 +165,13 @@ impl Log {
         done.flat_map(|change| change.old.iter().copied()).collect()
     }
 
+    /// Whether which parts of a day are replaced is known.
+    pub(crate) fn is_clear(&self, day: Hour) -> bool {
+        !self.unclear.keys().any(|id| id.day == day)
+    }
+
     fn open_ids(&self) -> impl Iterator<Item = &ChangeId> {
-        self.open.keys()
+        self.open.keys().chain(self.unclear.keys())
     }
 }
 
@@ -183,6 +194,7 @@ pub(crate) fn list_with_log<T>(
     let listed = list()?;
     let mut after = Log::read(objects, day)?;
     after.open.extend(before.open);
+    after.unclear.extend(before.unclear);
     Ok((listed, after))
 }
 

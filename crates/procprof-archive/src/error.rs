@@ -2,7 +2,7 @@
 
 use procprof_profile::ProfileId;
 
-use crate::Part;
+use crate::{Hour, Part};
 
 /// Result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -73,6 +73,14 @@ pub enum Error {
         part: Part,
         /// The problem.
         source: Box<Error>,
+    },
+    /// A change of a day cannot be read, so that which of its parts others have replaced is not known.
+    #[error("the archive's parts of {} are left out: which of them count is not known: {why}", .day.date().trim_start_matches("date="))]
+    UnclearDay {
+        /// The first hour of the day.
+        day: Hour,
+        /// Which change, and the problem.
+        why: String,
     },
     /// A profile that cannot be archived.
     #[error("profile {id}")]

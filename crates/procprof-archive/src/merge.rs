@@ -24,7 +24,7 @@ impl Archive {
     /// it begins once more.
     ///
     /// # Errors
-    /// [`Error::Incompatible`] if their sample types differ; when a file cannot be read, or the sum exceeds the limits.
+    /// [`Error::Incompatible`] if their sample types differ; [`Error::UnclearDay`]; when a file cannot be read, or the sum exceeds the limits.
     pub fn merge(&self, selection: &Selection) -> Result<Option<Merged>> {
         match self.merge_listed(selection) {
             Err(error) if error.is_not_found() => self.merge_listed(selection),
@@ -35,8 +35,14 @@ impl Archive {
 
     fn merge_listed(&self, selection: &Selection) -> Result<Option<Merged>> {
         let mut sum = ProfileSum::new(self.limits, &|| false);
-        let parts: Vec<Part> = self.parts()?.whole.into_keys().filter(|part| selection.has_time(part)).collect();
-        let parts: Vec<(Part, Grain)> = parts.into_iter().map(|part| (part, Grain::Profile)).collect();
+        let parts = self.parts()?;
+        if let Some((_, error)) =
+            parts.unclear_days().find(|(day, _)| selection.has_time(day.start(), day.next_day().start()))
+        {
+            return Err(error);
+        }
+        let parts = parts.whole.into_keys().filter(|part| selection.has_time(part.start(), part.end()));
+        let parts: Vec<(Part, Grain)> = parts.map(|part| (part, Grain::Profile)).collect();
         sum.add_parts(self, &parts, &|part, grain| self.headers_of(part, grain, selection))?;
         sum.finish()
     }

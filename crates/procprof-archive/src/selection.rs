@@ -2,8 +2,8 @@
 
 use procprof_profile::{Nanos, ProfileId, ProfileType};
 
+use crate::Hour;
 use crate::header::Identity;
-use crate::{Hour, Part};
 
 /// The profiles that are summed: those that fulfil all conditions. Empty lists and `None` are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,8 +36,8 @@ impl Selection {
         self.from.is_none_or(|from| hour.start() >= from) && self.to.is_none_or(|to| hour.end() <= to)
     }
 
-    /// Whether profiles of a part's time may be among them.
-    pub fn has_time(&self, part: &Part) -> bool {
-        self.from.is_none_or(|from| part.end() > from) && self.to.is_none_or(|to| part.start() < to)
+    /// Whether profiles that were complete from a moment on and before another one may be among them.
+    pub(crate) fn has_time(&self, start: Nanos, end: Nanos) -> bool {
+        self.from.is_none_or(|from| end > from) && self.to.is_none_or(|to| start < to)
     }
 }

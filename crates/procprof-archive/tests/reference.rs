@@ -119,9 +119,11 @@ archived again when that starts: keep more bytes than the data folder.
 
 One compaction runs at a time, by a lease in the folder `leases`; one that was killed keeps others away for
 `--lease-seconds` (60), that of a server for 5 minutes; one that would last longer than a day is of a clock that was
-wrong and keeps none away. Objects with other names in `leases` and `compactions` are left alone. It may be killed at any moment: the next one completes or
-removes what it has begun. What takes the place of what is in `compactions`, one small object for each change, which
-stays. procprof's own readers see each profile once all the time.
+wrong and keeps none away. Objects with other names in `leases` and `compactions` are left alone. It may be killed at
+any moment: the next one completes or removes what it has begun. What takes the place of what is in `compactions`, one small object for each change, which
+stays. procprof's own readers see each profile once all the time. While one of these objects that is not done with
+cannot be read, which parts of its day count is not known: they are left out, by name, until it is restored or the day
+is older than the limit.
 
 Replaced files stay for `--grace-seconds` (60), so that queries that read them can end; the command waits for it, and a
 server removes them up to a minute later. When files vanish nonetheless while procprof sums them, it begins once more.

@@ -249,6 +249,17 @@ async fn a_range_is_summed_from_the_archive_and_the_store() {
         assert!(coverage.unwrap().contains("unreadable=2,"));
     }
     assert!(server.text(&format!("/merge?{}", range(0, 4 * 3600))).await.contains(&part.path(Table::Samples)));
+
+    // While a change of a day cannot be read, what the data folder has of the day is summed, and the day is named.
+    let data = server.stop().await;
+    let change = format!("compactions/date={}/0001", part.date());
+    archive.objects().put(&change, b"procprof.compaction 1\nnew ?").unwrap();
+    let server = reading(data).await;
+    let (_, coverage) = summed(&server, 4 * 3600).await;
+    assert!(coverage.as_ref().unwrap().starts_with("archived=0, stored=2,"), "{coverage:?}");
+    for page in [format!("/merge?{}", range(0, 4 * 3600)), "/archive".to_owned()] {
+        assert!(server.text(&page).await.contains(&change), "{page}");
+    }
     server.stop().await;
 }
 

@@ -311,7 +311,7 @@ fn stats(arguments: &StatsArgs) -> Result<ExitCode> {
         table += &format!("{} parts are unfinished\n", parts.unfinished.len());
     }
     print(table)?;
-    failed.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
+    failed.extend(parts.wrong());
     Ok(report("wrong", &failed))
 }
 

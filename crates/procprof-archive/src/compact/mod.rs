@@ -117,7 +117,8 @@ pub struct Compacted {
     pub left_over: u64,
     /// When the last of the files that are still there for their grace may go; `None` if there are none.
     pub waits_until: Option<Nanos>,
-    /// Parts that could not be read, with the reason; they stay as they are.
+    /// Parts, and changes of days, that could not be read, with the reason; these parts, and those of the days, stay as
+    /// they are.
     pub failed: Vec<String>,
 }
 
@@ -221,6 +222,7 @@ impl Run<'_> {
         let today = Hour::containing((self.clock)()).day();
         if let Some(days) = self.limits.days_max {
             let first = Hour(today.0.saturating_sub(i64::from(days).saturating_mul(24)));
+            self.end_unclear(first)?;
             let parts = self.archive.parts()?;
             self.drop_parts(parts.whole.into_iter().filter(|(part, _)| part.hour < first).collect())?;
         }
@@ -231,7 +233,18 @@ impl Run<'_> {
         if let Some(bytes) = self.limits.bytes_max {
             self.drop_parts(plan::oldest(&self.archive.parts()?.whole, bytes))?;
         }
+        self.done.failed.extend(self.archive.parts()?.unclear_days().map(|(_, error)| error.to_string()));
         self.resolve()
+    }
+
+    /// Ends the changes before an hour that cannot be read: all parts of their days are dropped, whichever count.
+    fn end_unclear(&mut self, before: Hour) -> Result<()> {
+        let objects = self.archive.objects();
+        for id in Log::read(objects, None)?.unclear.into_keys().filter(|id| id.day < before) {
+            self.hold()?;
+            changes::mark_done(objects, id)?;
+        }
+        Ok(())
     }
 
     /// Completes the changes that are there, and removes what they replace when its grace is over.
@@ -239,11 +252,12 @@ impl Run<'_> {
         self.done.waits_until = None;
         let objects = self.archive.objects();
         let mut waiting: BTreeSet<Hour> = BTreeSet::new();
-        for (id, change) in Log::read(objects, None)?.open {
+        let log = Log::read(objects, None)?;
+        for (id, change) in log.open.iter().filter(|(id, _)| log.is_clear(id.day)).map(|(id, change)| (*id, change)) {
             self.hold()?;
             // A change may replace what the one before it has made: they end in their order.
             if !waiting.contains(&id.day) {
-                changes::complete(objects, &change)?;
+                changes::complete(objects, change)?;
             }
             let until = Nanos(change.at.0.saturating_add(self.limits.grace.0));
             if waiting.contains(&id.day) || until > (self.clock)() {
@@ -271,6 +285,9 @@ impl Run<'_> {
         for day in days {
             self.hold()?;
             let log = Log::read(objects, Some(day))?;
+            if !log.is_clear(day) {
+                continue;
+            }
             let is_owned = |part: &Part| log.open.values().any(|change| change.new == Some(*part));
             let left: Vec<&Part> = left.iter().filter(|part| part.hour.day() == day && !is_owned(part)).collect();
             if left.is_empty() {
@@ -317,7 +334,7 @@ impl Run<'_> {
         let parts = self.archive.parts_of(Some(day))?;
         let is_there = |part| parts.whole.contains_key(&part) || parts.replaced.contains_key(&part);
         let is_complete = log.open.values().all(|change| change.new.is_none_or(is_there));
-        Ok(is_complete.then(|| (log.next(day), parts.whole)))
+        Ok((is_complete && log.is_clear(day)).then(|| (log.next(day), parts.whole)))
     }
 
     /// Merges the parts of a day, except those that this makes.

@@ -266,6 +266,47 @@ fn objects_of_others_stop_no_compaction() {
     }
 }
 
+#[test]
+fn a_damaged_change_hides_its_day_alone() {
+    let objects = some_days();
+    let archive = opened(&objects);
+    let before = seen(&archive).unwrap();
+    // It is open as long as what it replaced is there.
+    compact_at(&archive, &limits(), NOW, 7).unwrap();
+    let path = "compactions/date=2025-11-20/0001";
+    let sound = objects.read(path, 0, objects.size(path).unwrap() as usize).unwrap();
+    let later = Nanos(NOW.0 + 700 * SECOND);
+    for damaged in [&sound[..sound.len() / 2], b"", b"procprof.compaction 1\nold \xff\n", b"procprof.compaction 9\n"] {
+        objects.put(path, damaged).unwrap();
+        let parts = archive.parts().unwrap();
+        let days: Vec<Hour> = parts.whole.keys().map(|part| part.hour.day()).collect();
+        assert_eq!(days, [HOUR.next_day(), Hour(HOUR.day().0 + 48), Hour(HOUR.day().0 + 48)]);
+        assert!(parts.replaced.keys().all(|part| part.hour.day() == HOUR.next_day()) && parts.unfinished.is_empty());
+        let [why] = &parts.wrong()[..] else { panic!("{:?}", parts.wrong()) };
+        assert!(why.contains("2025-11-20") && why.contains(path), "{why}");
+        assert!(seen(&archive).unwrap_err().to_string().contains(path), "a sum of all");
+        let rest = Selection { from: Some(HOUR.next_day().start()), ..Selection::default() };
+        assert!(archive.merge(&rest).unwrap().is_some());
+        // Nothing is written to the day, since it may be there already.
+        assert!(archive.parts_of_hour(HOUR).unwrap_err().to_string().contains(path));
+        archive.next_part(HOUR, Writer(9)).unwrap_err();
+        // The other day is done with; this one stays.
+        let others = archive.objects().list("samples/date=2025-11-20").unwrap();
+        let done = compact_at(&archive, &limits(), later, 8).unwrap();
+        assert_eq!((&done.failed[..], done.written, done.dropped), (&parts.wrong()[..], 0, 0));
+        assert_eq!(archive.objects().list("samples/date=2025-11-20").unwrap(), others);
+    }
+    assert_eq!(archive.parts().unwrap().replaced.len(), 0);
+    // It is restored, and all is as before.
+    objects.put(path, &sound).unwrap();
+    assert_eq!(seen(&archive).unwrap(), before);
+    // Or the day is over, whichever of its parts count.
+    objects.put(path, b"").unwrap();
+    let old = CompactLimits { days_max: Some(1), ..limits() };
+    let done = compact_at(&archive, &old, later, 9).unwrap();
+    assert_eq!((done.dropped, &done.failed[..]), (4, &[][..]), "three parts of hours and that of the day");
+}
+
 /// Names for one binary.
 struct Names;
 

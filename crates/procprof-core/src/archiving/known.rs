@@ -50,6 +50,17 @@ type Kept = (u64, Arc<Vec<Listed>>);
 /// Names of nodes, with their ids.
 type NodeNames = BTreeSet<(String, u64)>;
 
+/// The parts of an archive that may have profiles of a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartsOfTime {
+    /// Those of the hours of the time, and of their days, in their order.
+    pub parts: Vec<Part>,
+    /// Those of them whose hours are rolled up.
+    pub rolled: BTreeSet<Part>,
+    /// The days of the time that are left out, each with the reason, as a sentence.
+    pub left_out: Vec<String>,
+}
+
 /// The nodes of a name, and where they were not looked up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedNodes {
@@ -143,18 +154,18 @@ impl KnownParts {
         known.failed = None;
     }
 
-    /// The parts of the hours from that of a moment to that of another one, and of their days; and which of these are
-    /// rolled up.
+    /// The parts of the hours from that of a moment to that of another one, and of their days.
     ///
     /// # Errors
     /// The storage's.
-    pub fn parts_between(&self, from: Nanos, to: Nanos) -> Result<(Vec<Part>, BTreeSet<Part>)> {
+    pub fn parts_between(&self, from: Nanos, to: Nanos) -> Result<PartsOfTime> {
         let (from, to) = (Hour::containing(from).start(), Hour::containing(to).end());
-        let parts = self.parts()?;
-        let between: Vec<Part> =
-            parts.whole.keys().copied().filter(|part| part.end() > from && part.start() < to).collect();
-        let rolled = between.iter().copied().filter(|part| parts.rolled.contains(part)).collect();
-        Ok((between, rolled))
+        let known = self.parts()?;
+        let parts: Vec<Part> =
+            known.whole.keys().copied().filter(|part| part.end() > from && part.start() < to).collect();
+        let rolled = parts.iter().copied().filter(|part| known.rolled.contains(part)).collect();
+        let unclear = known.unclear_days().filter(|(day, _)| day.next_day().start() > from && day.start() < to);
+        Ok(PartsOfTime { parts, rolled, left_out: unclear.map(|(_, error)| chain(&error)).collect() })
     }
 
     /// The profiles of a part, or its hours.
@@ -188,9 +199,9 @@ impl KnownParts {
     /// # Errors
     /// The storage's. A part that cannot be read is left out.
     pub fn nodes_named(&self, name: &str, from: Nanos, to: Nanos) -> Result<NamedNodes> {
-        let (mut parts, rolled) = self.parts_between(from, to)?;
+        let PartsOfTime { mut parts, rolled, left_out } = self.parts_between(from, to)?;
         parts.sort_by_key(|part| std::cmp::Reverse(part.end()));
-        let mut found = NamedNodes::default();
+        let mut found = NamedNodes { ids: BTreeSet::new(), left_out };
         for part in parts.iter().copied().take(NAMED_PARTS) {
             let grain = if rolled.contains(&part) { Grain::Hour } else { Grain::Profile };
             match self.node_names(part, grain) {

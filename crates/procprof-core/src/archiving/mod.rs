@@ -18,7 +18,7 @@ use procprof_archive::{Archive, BucketLimits, CompactLimits, Compacted, Place, R
 pub use archiver::{ArchiveState, Archiver, Rhythm};
 pub(crate) use export::identity;
 pub use export::{Exported, export};
-pub use known::{KnownParts, NamedNodes, PartSums};
+pub use known::{KnownParts, NamedNodes, PartSums, PartsOfTime};
 pub use overview::{ArchiveOverview, ArchiveUse};
 pub use procprof_archive::{Environment, Grain, Hour};
 pub use rebuild::{Rebuilt, rebuild};

@@ -60,7 +60,7 @@ impl KnownParts {
             self.last_parts()
         });
         overview.unfinished = parts.unfinished.len() as u64;
-        overview.unreadable.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
+        overview.unreadable.extend(parts.wrong());
         for (part, bytes) in &parts.whole {
             let sums = match self.sums(*part) {
                 Ok(sums) => sums,

@@ -48,7 +48,9 @@ pub fn rebuild(store: &Store, archive: &Archive, writer: Writer, drop_missing: b
     let mut rebuilt = Rebuilt::default();
     let mut sound: BTreeSet<ProfileId> = BTreeSet::new();
     let mut faulty: Vec<Faulty> = Vec::new();
-    for part in archive.parts()?.whole.into_keys() {
+    let parts = archive.parts()?;
+    rebuilt.wrong.extend(parts.unclear_days().map(|(_, error)| chain(&error)));
+    for part in parts.whole.into_keys() {
         rebuilt.parts += 1;
         match examine(store, archive, part, &mut rebuilt.wrong)? {
             Ok(ids) => sound.extend(ids),

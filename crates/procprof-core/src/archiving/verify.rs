@@ -47,9 +47,8 @@ pub fn verify(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
 fn verify_listed(archive: &Archive, store: Option<&Store>) -> Result<Verified> {
     let parts = archive.parts()?;
     let (unfinished, replaced) = (parts.unfinished.len() as u64, parts.replaced.len() as u64);
-    let mut found = Verified { unfinished, replaced, ..Verified::default() };
+    let mut found = Verified { unfinished, replaced, wrong: parts.wrong(), ..Verified::default() };
     let mut seen: BTreeSet<ProfileId> = BTreeSet::new();
-    found.wrong.extend(parts.odd.iter().map(|path| format!("{path}: no file of an archive")));
     for part in parts.whole.into_keys() {
         let check = match checked(archive, part)? {
             Ok(check) => check,

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use procprof_archive::{Grain, Header, Hour, Identity, Listed, Numbered, Part, ProfileSum, ReadLimits, Selection};
@@ -14,7 +14,7 @@ use procprof_store::{Entry, Filter, Format, PAGE_MAX, PageRequest, Store};
 
 use super::RenderError;
 use super::subject::decoded;
-use crate::archiving::{KnownParts, StoredDays, identity};
+use crate::archiving::{KnownParts, PartsOfTime, StoredDays, identity};
 use crate::clock::now;
 use crate::error::chain;
 use crate::servers::Servers;
@@ -183,7 +183,8 @@ impl RangeSum {
     fn days(&mut self, elsewhere: &[Elsewhere]) -> BTreeMap<Hour, Day> {
         let mut days: BTreeMap<Hour, Day> = BTreeMap::new();
         if let Some(known) = &self.known {
-            let (parts, rolled) = parts_between(known, &self.range, &mut self.coverage.unreadable);
+            let PartsOfTime { parts, rolled, left_out } = parts_between(known, &self.range);
+            self.coverage.unreadable.extend(left_out);
             for part in parts {
                 match known.why_broken(part) {
                     Some(why) => self.coverage.unreadable.push(why),
@@ -578,17 +579,10 @@ struct Day {
     elsewhere: Vec<(usize, hot::Found)>,
 }
 
-/// The parts of an archive that may have profiles of a range, and those that are rolled up; if they cannot be listed
-/// none, and the reason.
-pub(super) fn parts_between(
-    known: &KnownParts,
-    range: &ProfileRange,
-    unreadable: &mut Vec<String>,
-) -> (Vec<Part>, BTreeSet<Part>) {
-    known.parts_between(range.from, range.to).unwrap_or_else(|error| {
-        unreadable.push(chain(&error));
-        Default::default()
-    })
+/// The parts of an archive that may have profiles of a range; if they cannot be listed none, and the reason.
+pub(super) fn parts_between(known: &KnownParts, range: &ProfileRange) -> PartsOfTime {
+    let failed = |error| PartsOfTime { left_out: vec![chain(&error)], ..PartsOfTime::default() };
+    known.parts_between(range.from, range.to).unwrap_or_else(failed)
 }
 
 /// Why profiles of an archive can't be added up.

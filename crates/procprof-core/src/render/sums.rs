@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, TryAcquireError};
 use super::range::{Coverage, ProfileRange, RangeSum, archive_failed, check_count, parts_between, stored_in_range};
 use super::subject::{self, SUMMED_BYTES_MAX, SUMMED_MAX, Sum};
 use super::{RenderError, Renderer};
-use crate::archiving::{KnownParts, NamedNodes};
+use crate::archiving::{KnownParts, NamedNodes, PartsOfTime};
 use crate::error::chain;
 use crate::ingest::functions;
 use crate::servers::hot::{self, Elsewhere};
@@ -381,7 +381,8 @@ fn grains(
     wanted: Grain,
     missing: &mut Vec<String>,
 ) -> Vec<(Part, Grain)> {
-    let (parts, rolled) = parts_between(archive, range, missing);
+    let PartsOfTime { parts, rolled, left_out } = parts_between(archive, range);
+    missing.extend(left_out);
     let days = parts.iter().filter(|part| !rolled.contains(part)).map(|part| part.hour.day());
     let days: HashSet<Hour> = days.chain(known.days.iter().copied()).collect();
     let grain = |part: &Part| match rolled.contains(part) && !days.contains(&part.hour.day()) {

@@ -183,7 +183,7 @@ pub fn hot_profiles(store: &Store, known: &KnownParts, question: &HotQuestion) -
     let wrong = |error: procprof_profile::ParseProfileTypeError| Error::Setup { what: "type", why: error.to_string() };
     let profile_type: ProfileType = question.profile_type.parse().map_err(wrong)?;
     let mut parts: BTreeMap<Hour, Vec<Part>> = BTreeMap::new();
-    for part in known.parts_between(from, to)?.0 {
+    for part in known.parts_between(from, to)?.parts {
         parts.entry(part.hour.day()).or_default().push(part);
     }
     let filter = Filter {

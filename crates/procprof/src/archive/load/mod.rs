@@ -67,6 +67,8 @@ struct Done {
     already_there: usize,
     moved: Moved,
     failed: BTreeMap<Part, String>,
+    /// Days whose parts stay as they are, with the reason.
+    unclear: Vec<String>,
 }
 
 pub(super) fn run(arguments: &LoadArgs) -> Result<ExitCode> {
@@ -89,7 +91,7 @@ pub(super) fn run(arguments: &LoadArgs) -> Result<ExitCode> {
         done.already_there,
         begun.elapsed().as_secs_f64()
     );
-    let failed: Vec<String> = done.failed.into_values().collect();
+    let failed: Vec<String> = done.unclear.into_iter().chain(done.failed.into_values()).collect();
     Ok(super::report("failed", &failed))
 }
 
@@ -98,8 +100,13 @@ fn mirror(archive: &Archive, database: &mut Database, remove_unknown: bool) -> R
     let mut done = Done::default();
     let mut failed: BTreeSet<Part> = BTreeSet::new();
     for listing in 0..LISTINGS_MAX {
-        let archived: BTreeSet<Part> = archive.parts()?.whole.into_keys().collect();
-        let (loaded, begun) = (database.parts()?, database.begun_parts()?);
+        let parts = archive.parts()?;
+        done.unclear = parts.unclear_days().map(|(_, error)| error.to_string()).collect();
+        let (mut loaded, mut begun) = (database.parts()?, database.begun_parts()?);
+        for listed in [&mut loaded, &mut begun] {
+            listed.retain(|part| !parts.unclear.contains_key(&part.hour.day()));
+        }
+        let archived: BTreeSet<Part> = parts.whole.into_keys().collect();
         if !remove_unknown {
             check_known(archive, &archived, loaded.union(&begun))?;
         }
