@@ -166,6 +166,17 @@ async fn stored_profiles_get_names_when_they_are_opened_after_symbols_came() {
     let row = &list["symbols"][0];
     assert_eq!((row["profiles_wanting"].as_u64(), row["profiles_using"].as_u64()), (Some(0), Some(1)), "{list}");
     assert!(row["last_used"].is_string() && row["bytes"] == list["bytes"], "{list}");
+    let key = &program.build_id;
+    let after = format!("PROGRAM&limit=1&cursor={key}");
+    for (query, found, shown) in [("program&cursor=00", 1, 1), (&*after, 1, 0), (&key[4..], 1, 1), ("nothing", 0, 0)] {
+        let list = server.json(&format!("/api/symbols?q={query}")).await;
+        let rows = list["symbols"].as_array().unwrap().len();
+        assert_eq!((list["found"].as_u64(), rows, list["next"].is_null()), (Some(found), shown, true), "{list}");
+    }
+    assert_eq!(server.status(Method::GET, "/api/symbols?cursor=%C3%BC").await, 400);
+    assert!(server.text("/symbols?q=PROG&page=9").await.contains(&program.build_id));
+    let none = server.text("/symbols?q=nothing").await;
+    assert!(none.contains("No symbols match") && !none.contains(&program.build_id), "{none}");
     let newer = server.push("cpu", program.profile(1_700_000_100)).await;
     assert!(newer["top"][0]["name"] == "hot" && newer["wanted"].as_array().unwrap().is_empty(), "{newer}");
 

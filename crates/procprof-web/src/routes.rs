@@ -31,6 +31,9 @@ const LABELS: Param = query("label", Text, "`key=value` of the node's labels; ma
 const NODE: Param = query("node", Text, "Id, name, `FE`, or `ROLE:host:port` of a registered node");
 const NODE_TEXT: Param = query("q", Text, "Text in a node's name, address, kind, cluster or labels, in any case");
 const TYPE: Param = query("type", Text, "Profile type: cpu, heap, …");
+const SYMBOLS_TEXT: Param = query("q", Text, "Text in the name of the file or in the key, in any case");
+const PAGE: Param =
+    query("page", Integer(1, PAGES_MAX), "The number of a page of 100 rows; the last one if there are fewer");
 const LIMIT: Param = query("limit", Integer(1, 1000), "Rows; 100 unless given");
 const CURSOR: Param = query("cursor", Text, "`next` of the page before");
 const FROM: Param = query("from", Time, "Completed at this time or later");
@@ -73,11 +76,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "overviewPage",
         summary: "The page with the nodes: health, newest profiles, load of the last hour and coverage of the last day",
-        params: &[
-            NODE_TEXT,
-            query("gone", Text, "yes: also hosts and services that are gone"),
-            query("page", Integer(1, PAGES_MAX), "The number of a page of 100 rows; the last one if there are fewer"),
-        ],
+        params: &[NODE_TEXT, query("gone", Text, "yes: also hosts and services that are gone"), PAGE],
         request: Body::None,
         answer: (200, HTML),
         mount: || get(pages::overview),
@@ -441,7 +440,7 @@ pub(crate) const ROUTES: &[Route] = &[
         access: Viewer,
         name: "symbolsPage",
         summary: "The page with uploaded symbols, and the files whose symbols stored profiles lack",
-        params: &[],
+        params: &[SYMBOLS_TEXT, PAGE],
         request: Body::None,
         answer: (200, HTML),
         mount: || get(pages::symbols),
@@ -945,8 +944,8 @@ pub(crate) const ROUTES: &[Route] = &[
         path: "/api/symbols",
         access: Viewer,
         name: "listSymbols",
-        summary: "The symbols that were uploaded, and the files whose symbols stored profiles lack",
-        params: &[],
+        summary: "The symbols that were uploaded, in pages, and the files whose symbols stored profiles lack",
+        params: &[SYMBOLS_TEXT, LIMIT, CURSOR],
         request: Body::None,
         answer: (200, Body::Json(schema_of::<SymbolList>())),
         mount: || get(api::symbols::list),

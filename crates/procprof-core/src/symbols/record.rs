@@ -92,6 +92,12 @@ impl Record {
         is_better((self.owner, self.detail), old)
     }
 
+    /// Whether a text is in the name of the file or in the key, in any case; an empty one is.
+    pub fn has(&self, text: &str) -> bool {
+        let text = text.trim().to_lowercase();
+        self.name.to_lowercase().contains(&text) || self.key.as_str().to_lowercase().contains(&text)
+    }
+
     /// The moment by which the least used goes first.
     pub(crate) fn last_wanted(&self) -> Nanos {
         Nanos(self.last_used.unwrap_or(self.stored).max(self.stored))

@@ -28,18 +28,31 @@ use crate::time::Time;
 const COUNTED_MAX: usize = 20_000;
 /// The same for the answer to an upload: a host agent uploads many files in a row.
 const COUNTED_FOR_UPLOAD: usize = 1_000;
+/// Symbols of a page unless a number is given, and at most.
+const ROWS: usize = 100;
+const ROWS_MAX: u64 = 1000;
+/// Files with missing symbols in an answer, at most.
+const WANTED_MAX: usize = 1000;
 
 /// The uploaded symbols, and the files whose symbols stored profiles lack.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SymbolList {
     symbols: Vec<SymbolsRow>,
+    /// Symbols of all pages.
+    found: usize,
+    /// The cursor of the next page; null after the last one.
+    next: Option<String>,
+    /// Bytes of all that is stored, found or not.
     bytes: u64,
     bytes_max: u64,
     file_bytes_max: u64,
     /// Profiles whose needs were counted, newest first.
     profiles_counted: usize,
     all_profiles_counted: bool,
+    /// The files that hide most, at most 1,000.
     wanted: Vec<MissingSymbols>,
+    /// The number of all such files.
+    wanted_found: usize,
 }
 
 /// An uploaded symbol index.
@@ -144,20 +157,34 @@ struct EvictedSymbols {
     bytes: u64,
 }
 
-/// `GET /api/symbols`
-pub(crate) async fn list(State(web): State<Arc<Web>>) -> ApiResult<Json<SymbolList>> {
+/// `GET /api/symbols?q=&limit=&cursor=`
+pub(crate) async fn list(State(web): State<Arc<Web>>, RawQuery(query): RawQuery) -> ApiResult<Json<SymbolList>> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["q", "limit", "cursor"])?;
+    let limit = params.number("limit", 1, ROWS_MAX)?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(ROWS);
+    let after: Option<SymbolKey> = match params.get("cursor") {
+        None => None,
+        Some(key) => Some(key.parse().map_err(|error| Problem::bad_request(format!("cursor: {error}")))?),
+    };
     let demand = Demand::collect(&web).await?;
     let config = web.config();
-    let records = web.symbols.list();
+    let mut records = web.symbols.list();
     let bytes: u64 = records.iter().map(|record| record.bytes).sum();
+    records.retain(|record| record.has(params.get("q").unwrap_or_default()));
+    let mut following = records.iter().filter(|record| after.as_ref().is_none_or(|after| record.key > *after));
+    let page: Vec<&Record> = following.by_ref().take(limit).collect();
+    let next = page.last().filter(|_| following.next().is_some()).map(|last| last.key.to_string());
+    let wanted = demand.missing(&web.symbols);
     Ok(Json(SymbolList {
-        symbols: records.iter().map(|record| SymbolsRow::new(record, &demand)).collect(),
+        symbols: page.into_iter().map(|record| SymbolsRow::new(record, &demand)).collect(),
+        found: records.len(),
+        next,
         bytes,
         bytes_max: config.symbols_bytes_max,
         file_bytes_max: config.symbols_file_bytes_max,
         profiles_counted: demand.profiles,
         all_profiles_counted: demand.is_whole,
-        wanted: demand.missing(&web.symbols).into_iter().map(MissingSymbols::new).collect(),
+        wanted_found: wanted.len(),
+        wanted: wanted.into_iter().take(WANTED_MAX).map(MissingSymbols::new).collect(),
     }))
 }
 

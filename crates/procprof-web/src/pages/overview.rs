@@ -18,6 +18,7 @@ use super::commands::{Command, commands};
 use super::frame::Frame;
 use super::host;
 use super::list::picker::{name, service_name, state_in_words};
+use super::numbered::NumberedPage;
 use super::operate::{back, form, node_menu, paused_chip, running};
 use super::{ago, quantity, share, size, span, tick, type_label};
 use crate::Web;
@@ -30,10 +31,6 @@ use crate::problem::{ApiResult, Problem};
 use crate::server_url::ServerUrl;
 use crate::texts::t;
 
-/// Rows of the table on a page.
-const ROWS: usize = 100;
-/// Largest number of a page.
-pub(crate) const PAGES_MAX: u64 = 1_000_000;
 /// Most captures that one form starts.
 const CAPTURES_MAX: usize = 64;
 /// Moments named above the loads, to the minute, as those of two hours are.
@@ -53,7 +50,7 @@ struct View {
     /// Whether hosts and services that are gone are listed.
     with_gone: bool,
     /// The rows of the page.
-    page: TablePage,
+    page: NumberedPage<TableRow>,
     activity: Arc<Activity>,
     usage: Arc<Usage>,
     base: ServerUrl,
@@ -68,7 +65,6 @@ pub(crate) async fn overview(
 ) -> ApiResult<Markup> {
     let params = Params::parse(&query.unwrap_or_default())?.only(&["q", "gone", "page"])?;
     let search = NodeSearch::new(params.get("q").unwrap_or_default());
-    let number = params.number("page", 1, PAGES_MAX)?.and_then(|number| usize::try_from(number).ok()).unwrap_or(1);
     let usage = web.usage.get(&web.store).await?;
     let activity = web.activity.get(&web.store).await?;
     let mut nodes = shown_nodes(&web, &usage);
@@ -76,7 +72,7 @@ pub(crate) async fn overview(
     nodes.retain(|node| search.finds(node));
     // What is searched for is shown, gone or not.
     let with_gone = params.get("gone") == Some("yes") || !search.text().is_empty();
-    let page = TablePage::new(&nodes, with_gone, number);
+    let page = NumberedPage::new(table_rows(&nodes, with_gone), &params)?;
     let view = View { web, principal, nodes, all, search, with_gone, page, activity, usage, base };
     Ok(Frame { place: "/", title: t!("Overview").get(), node: None, live: true, status: Some(view.status()) }
         .page(view.body()))
@@ -91,29 +87,6 @@ enum TableRow {
     ServicesGone(usize),
     /// Hosts that are gone, at the end.
     HostsGone(usize),
-}
-
-/// The rows of a page, and their place among all rows.
-#[derive(Debug)]
-struct TablePage {
-    rows: Vec<TableRow>,
-    /// From 1.
-    number: usize,
-    /// Rows of the pages before.
-    before: usize,
-    /// Rows of all pages.
-    all: usize,
-}
-
-impl TablePage {
-    /// The page of a number, or the last one if there are fewer.
-    fn new(nodes: &[Arc<Node>], with_gone: bool, number: usize) -> TablePage {
-        let rows = table_rows(nodes, with_gone);
-        let last = rows.len().div_ceil(ROWS).max(1);
-        let number = number.clamp(1, last);
-        let before = (number - 1) * ROWS;
-        TablePage { number, before, all: rows.len(), rows: rows.into_iter().skip(before).take(ROWS).collect() }
-    }
 }
 
 /// A row for each node: services below their host, those that are gone in one row.
@@ -198,7 +171,7 @@ impl View {
                         // Typing filters what is there; a search is of all pages.
                         input type="search" name="q" value=(self.search.text()) placeholder=(t!("Name, address, label"))
                             aria-label=(t!("Find nodes"))
-                            data-filter=[(self.page.rows.len() == self.page.all).then_some("#nodes tbody tr")];
+                            data-filter=[self.page.is_whole().then_some("#nodes tbody tr")];
                         button type="submit" { (t!("Find")) }
                     }
                 }
@@ -312,7 +285,7 @@ impl View {
                     } }
                     tbody { (self.rows()) }
                 } }
-                (self.pages())
+                (self.page.links(|number| self.page_url(number)))
             }
         }
     }
@@ -350,30 +323,15 @@ impl View {
         }
     }
 
-    /// The place of the page among all rows, and the pages beside it.
-    fn pages(&self) -> Markup {
-        let TablePage { rows, number, before, all } = &self.page;
-        let href = |number: usize| {
-            let mut query = vec![format!("page={number}")];
-            if !self.search.text().is_empty() {
-                query.push(format!("q={}", encode(self.search.text())));
-            } else if self.with_gone {
-                query.push("gone=yes".to_owned());
-            }
-            format!("/?{}", query.join("&"))
-        };
-        let last = before + rows.len();
-        html! {
-            @if rows.len() < *all {
-                nav class="pages" aria-label=(t!("Pages")) {
-                    @if *number > 1 { a rel="prev" href=(href(number - 1)) { (t!("← Previous")) } }
-                    span class="muted" {
-                        (t!("Rows {0} to {1} of {2}", before + 1, last, super::grouped(*all as u64)))
-                    }
-                    @if last < *all { a rel="next" href=(href(number + 1)) { (t!("Next →")) } }
-                }
-            }
+    /// The URL of a page of the same rows.
+    fn page_url(&self, number: usize) -> String {
+        let mut query = vec![format!("page={number}")];
+        if !self.search.text().is_empty() {
+            query.push(format!("q={}", encode(self.search.text())));
+        } else if self.with_gone {
+            query.push("gone=yes".to_owned());
         }
+        format!("/?{}", query.join("&"))
     }
 
     /// The URL of the other server that captures a node of which this one has nothing.

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::Redirect;
 use maud::{Markup, html};
 use procprof_core::symbols::Record;
 
 use super::frame::Frame;
+use super::numbered::NumberedPage;
 use super::operate::form;
 use super::wanted::{advice, help, most};
 use super::{grouped, moment, size};
 use crate::Web;
 use crate::api::symbols::{Demand, discard};
 use crate::caller::Caller;
+use crate::params::{Params, encode};
 use crate::problem::{ApiResult, Problem};
 use crate::server_url::ServerUrl;
 use crate::texts::t;
@@ -22,16 +24,22 @@ use crate::texts::t;
 /// Missing files shown.
 const MISSING_MAX: usize = 50;
 
-/// `GET /symbols`
+/// `GET /symbols?q=&page=`
 pub(crate) async fn symbols(
     State(web): State<Arc<Web>>,
     Caller(principal): Caller,
     base: ServerUrl,
+    RawQuery(query): RawQuery,
 ) -> ApiResult<Markup> {
+    let params = Params::parse(&query.unwrap_or_default())?.only(&["q", "page"])?;
+    let text = params.get("q").unwrap_or_default();
     let demand = Demand::collect(&web).await?;
-    let records = web.symbols.list();
+    let mut records = web.symbols.list();
     let missing = demand.missing(&web.symbols);
     let (bytes, limit) = (records.iter().map(|record| record.bytes).sum::<u64>(), web.config().symbols_bytes_max);
+    let is_empty = records.is_empty();
+    records.retain(|record| record.has(text));
+    let page = NumberedPage::new(records, &params)?;
     let body = html! {
         main class="one symbols" {
             h1 { (t!("Symbols")) }
@@ -63,12 +71,25 @@ pub(crate) async fn symbols(
                     (advice())
                 }
             }
-            @if records.is_empty() {
+            @if is_empty {
                 div class="empty" {
                     p class="head" { (t!("No symbols yet")) } p { (t!("What is sent is listed here.")) }
                 }
+            } @else {
+                form class="search" action="/symbols" role="search" {
+                    input type="search" name="q" value=(text) placeholder=(t!("File or build id"))
+                        aria-label=(t!("Find symbols"));
+                    button type="submit" { (t!("Find")) }
+                }
+                @if page.rows.is_empty() {
+                    div class="empty" {
+                        p class="head" { (t!("No symbols match")) } p { a href="/symbols" { (t!("Show all")) } }
+                    }
+                } @else {
+                    (table(&page.rows, &demand, principal.operates()))
+                    (page.links(|number| format!("/symbols?page={number}&q={}", encode(text))))
+                }
             }
-            @else { (table(&records, &demand, principal.operates())) }
             p class="muted" {
                 (t!("{0} of {1}; beyond it what was used longest ago makes room. Profiles that were named keep their names when symbols are removed.", size(bytes), size(limit)))
             }
