@@ -30,6 +30,8 @@ pub(crate) enum CodeKnown {
     Refused,
     /// It has more mappings than are read.
     Oversized,
+    /// Its mappings change more often than is followed.
+    Restless,
     /// It is none of the pid namespace of this process.
     Outside,
 }
@@ -149,6 +151,14 @@ impl Processes {
         }
     }
 
+    /// The mappings of a process are not followed any more.
+    pub(crate) fn lose_code(&mut self, pid: u32) {
+        if let Some(process) = self.all.get_mut(&pid) {
+            (process.code, process.space, process.unwinding) = (CodeKnown::Restless, Arc::default(), None);
+            process.moved_text.code_changed();
+        }
+    }
+
     /// A thread has a name; with a program executed, the address space begins anew.
     pub(crate) fn named(&mut self, pid: u32, tid: u32, name: &[u8], is_exec: bool) {
         if pid == OUTSIDE {
@@ -159,7 +169,10 @@ impl Processes {
         if is_exec {
             // Service managers move a process between fork and execution.
             let membership = Arc::new(Membership { program: None, ..(*process.membership).clone() });
-            *process = Process { code: CodeKnown::Yes, membership, ..Process::default() };
+            // What a restless one maps is passed over all the same.
+            let is_restless = process.code == CodeKnown::Restless;
+            let code = if is_restless { CodeKnown::Restless } else { CodeKnown::Yes };
+            *process = Process { code, membership, ..Process::default() };
         }
         if pid == tid {
             process.name.clone_from(&name);

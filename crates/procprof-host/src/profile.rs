@@ -224,6 +224,7 @@ fn figures(statistics: &Statistics, facts: &Facts) -> impl Iterator<Item = (&'st
         ("samples-of-vanished-processes", statistics.vanished),
         ("samples-of-unreadable-processes", statistics.refused),
         ("samples-of-processes-with-too-many-mappings", statistics.oversized),
+        ("samples-of-processes-that-map-too-often", statistics.restless),
         ("samples-beyond-the-cpu-time-for-a-process", statistics.over_budget),
         ("samples-of-processes-outside-the-pid-namespace", statistics.outside),
         ("samples-of-32-bit-code", statistics.code_of_32_bits),

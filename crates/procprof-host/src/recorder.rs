@@ -1,5 +1,6 @@
 //! Recording: opening the events, reading their buffers in the order of time, and the profile at the end.
 
+mod changes;
 mod cut;
 mod drain;
 mod measured;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use foldhash::{HashMap, HashSet};
 use procprof_process::{Pid, Process};
 use procprof_profile::Profile;
-use procprof_profile::perf_event::{Layout, Record, Sample, Switch};
+use procprof_profile::perf_event::{self, Layout, Record, Sample, Switch};
 use procprof_symbolize::ProvenFile;
 use procprof_unwind::Architecture;
 
@@ -53,6 +54,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(2);
 /// Rounds of looking for threads; each sees those that began during the former one.
 const THREAD_ROUNDS: usize = 16;
 
+use self::changes::Changes;
 pub use self::cut::{Cut, ProcessShare};
 use self::drain::Drain;
 
@@ -137,6 +139,8 @@ pub struct Recorder {
     programs: Option<KernelWaits>,
     /// Why they are not.
     without_programs: Option<BpfError>,
+    /// Changes of processes, of a recording of the whole host.
+    changes: Changes,
     session: Session,
     target: Target,
     options: Options,
@@ -245,6 +249,7 @@ impl Recorder {
             rate: SwitchRate { period: FIRST_PERIOD, since: Instant::now(), samples: 0 },
             programs: None,
             without_programs: None,
+            changes: Changes::default(),
             session: Session::new(architecture, options.threads, options.filter.clone()),
             target,
             options: options.clone(),
@@ -271,6 +276,10 @@ impl Recorder {
         (recorder.started, recorder.begun, recorder.rate.since) = (SystemTime::now(), now(), Instant::now());
         recorder.enable()?;
         if recorder.target == Target::Host {
+            if !options.threads && options.measure == Measure::Cpu {
+                recorder.changes.ignore_threads();
+                recorder.rings.iter_mut().for_each(|(_, ring)| ring.pass_over(recorder.changes.passed_over()));
+            }
             let rings = recorder.rings.iter().map(|(_, ring)| ring.mapped()).collect();
             let start = |source| Error::System { what: "start a thread", source };
             recorder.drain = Some(Drain::start(rings).map_err(start)?);
@@ -491,7 +500,11 @@ impl Recorder {
     fn read(&mut self, until: u64) {
         let own = std::process::id();
         let hears_all = self.hears_all();
-        let Self { rings, layout, session, threads, events, target, programs, .. } = self;
+        let is_host = self.target == Target::Host;
+        if is_host {
+            self.renew_changes();
+        }
+        let Self { rings, layout, session, threads, events, target, programs, changes, .. } = self;
         rings.iter_mut().for_each(|(_, ring)| ring.refresh());
         let mut next: Vec<_> = rings.iter_mut().map(|(_, ring)| ring.next(layout)).collect();
         loop {
@@ -505,6 +518,7 @@ impl Recorder {
             {
                 purpose.sampled += purpose.period;
             }
+            let beyond = record.as_ref().filter(|_| is_host).and_then(|record| changes.count(record));
             match record {
                 Some(Record::Sample(Sample { id, tid, .. }) | Record::Switched(Switch { id, tid, .. }))
                     if is_duplicate(threads, events, id, tid) => {}
@@ -530,8 +544,24 @@ impl Recorder {
                 }
                 None => session.statistics.malformed += 1,
             }
+            if let Some(subject) = beyond {
+                if let perf_event::Subject::Mapped(pid) = subject {
+                    session.lose_code(pid);
+                }
+                rings.iter_mut().for_each(|(_, ring)| ring.pass_over(changes.passed_over()));
+            }
+            let ring = &mut rings[place].1;
             ring.skip();
             next[place] = ring.next(layout);
+        }
+    }
+
+    /// Follows the changes of all processes again, once a window is over.
+    fn renew_changes(&mut self) {
+        let changed = self.changes.renew(now());
+        if !changed.is_empty() {
+            self.rings.iter_mut().for_each(|(_, ring)| ring.pass_over(self.changes.passed_over()));
+            changed.into_iter().for_each(|pid| self.session.read_process(pid));
         }
     }
 

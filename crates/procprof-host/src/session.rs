@@ -36,6 +36,8 @@ const VANISHED: &str = "[process ended before its code was known]";
 const REFUSED: &str = "[process that this user may not read]";
 /// The row of samples of processes whose maps are too long to be read.
 const OVERSIZED: &str = "[process with more mappings than are read]";
+/// The row of samples of processes whose mappings change more often than is followed.
+const RESTLESS: &str = "[process that maps code too often]";
 /// The row of samples of processes whose code takes too much CPU time.
 const OVER_BUDGET: &str = "[code that takes too much CPU time to unwind]";
 /// The row of samples of processes that are none of this pid namespace.
@@ -115,6 +117,8 @@ pub struct Statistics {
     /// Samples of processes whose code is not known, since they have more than 262,144 mappings, or more than 16 MiB of
     /// paths in them.
     pub oversized: u64,
+    /// Samples of processes whose code is not known, since they have mapped something more than 10,000 times in a minute.
+    pub restless: u64,
     /// Samples of processes whose code has taken as much CPU time as it may until the next cut.
     pub over_budget: u64,
     /// Samples of processes that are none of this pid namespace, so that they are not told apart.
@@ -269,6 +273,11 @@ impl Session {
     /// Reads a process that has been running.
     pub(crate) fn read_process(&mut self, pid: u32) {
         self.processes.read(pid, &mut self.images);
+    }
+
+    /// The code of a process is not known any more, since its mappings change more often than is followed.
+    pub(crate) fn lose_code(&mut self, pid: u32) {
+        self.processes.lose_code(pid);
     }
 
     /// Whether a record is of a process that is known, or of one that such a process starts.
@@ -580,6 +589,7 @@ impl Session {
             let (count, note) = match code {
                 CodeKnown::Refused => (&mut statistics.refused, REFUSED),
                 CodeKnown::Oversized => (&mut statistics.oversized, OVERSIZED),
+                CodeKnown::Restless => (&mut statistics.restless, RESTLESS),
                 CodeKnown::Outside => (&mut statistics.outside, OUTSIDE),
                 CodeKnown::Vanished | CodeKnown::Yes => (&mut statistics.vanished, VANISHED),
             };

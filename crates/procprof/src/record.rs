@@ -466,6 +466,7 @@ fn summary(statistics: &Statistics, elapsed: Duration, measure: Measure, hz: u32
             (statistics.vanished, "are of processes that ended before their code was known"),
             (statistics.refused, "are of processes whose maps this user may not read; it takes CAP_SYS_PTRACE"),
             (statistics.oversized, "are of processes with more mappings than are read (docs/node.md)"),
+            (statistics.restless, "are of processes that map code more often than is followed (docs/node.md)"),
             (statistics.outside, "are of processes outside this pid namespace; it takes the host's (--pid=host)"),
         ];
         lines.push(format!("{:.1} % of {user_stacks} stacks reach the thread's first frame", share(to_root)));

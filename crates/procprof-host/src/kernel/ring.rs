@@ -11,8 +11,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::HashSet;
 use perf_event_open_sys::bindings::perf_event_mmap_page;
-use procprof_profile::perf_event::{Header, Layout, Record};
+use procprof_profile::perf_event::{Header, Layout, Record, Subject};
 
 use super::Event;
 
@@ -46,6 +47,8 @@ pub(crate) struct MappedRing {
     moved: Vec<u8>,
     moved_at: usize,
     backlog: Backlog,
+    /// Records of these are passed over, unread.
+    passed_over: HashSet<Subject>,
 }
 
 /// The next record of a ring.
@@ -66,6 +69,11 @@ impl Ring {
     /// The buffer, for a thread that empties it while this one is busy.
     pub(crate) fn mapped(&self) -> Arc<Mutex<MappedRing>> {
         Arc::clone(&self.mapped)
+    }
+
+    /// Passes records of these over from now on, and no others.
+    pub(crate) fn pass_over(&mut self, subjects: &HashSet<Subject>) {
+        locked(&self.mapped).passed_over.clone_from(subjects);
     }
 
     /// Takes notice of what the kernel has written since the last call.
@@ -114,8 +122,19 @@ impl MappedRing {
         let page = NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         // SAFETY: the buffer begins behind the first page, inside the mapping.
         let data = unsafe { page.cast::<u8>().add(page_bytes) };
-        let (moved, moved_at) = (Vec::new(), 0);
-        Ok(Self { page, mapped_bytes, data, data_bytes: bytes, tail: 0, head: 0, moved, moved_at, backlog })
+        let (moved, moved_at, passed_over) = (Vec::new(), 0, HashSet::default());
+        Ok(Self {
+            page,
+            mapped_bytes,
+            data,
+            data_bytes: bytes,
+            tail: 0,
+            head: 0,
+            moved,
+            moved_at,
+            backlog,
+            passed_over,
+        })
     }
 
     fn counter(&self, field: *mut u64) -> &AtomicU64 {
@@ -175,21 +194,46 @@ impl MappedRing {
         self.release();
     }
 
-    /// The header of the next record in the buffer.
+    /// The header of the next record in the buffer, behind those that are passed over.
     fn header(&mut self) -> Option<Header> {
-        let unread = self.head.wrapping_sub(self.tail);
-        if unread < Header::SIZE as u64 {
-            return None;
+        const SUBJECT_END: usize = Header::SIZE + Header::SUBJECT;
+        let begun = self.tail;
+        loop {
+            let unread = self.head.wrapping_sub(self.tail);
+            if unread < Header::SIZE as u64 {
+                break;
+            }
+            let mut bytes = [0; SUBJECT_END];
+            let known = SUBJECT_END.min(unread as usize);
+            self.peek(&mut bytes[..known]);
+            let Some(header) = Header::parse(&bytes).filter(|header| u64::from(header.size) <= unread) else {
+                // Not what a kernel writes; what is behind it can't be found.
+                self.tail = self.head;
+                break;
+            };
+            let body = bytes.last_chunk().filter(|_| usize::from(header.size) >= SUBJECT_END);
+            let subject = body.and_then(|body| header.subject(body));
+            if !subject.is_some_and(|subject| self.passed_over.contains(&subject)) {
+                return Some(header);
+            }
+            self.tail = self.tail.wrapping_add(u64::from(header.size));
         }
-        let mut bytes = Vec::with_capacity(Header::SIZE);
-        self.copy(Header::SIZE, &mut bytes);
-        let header = Header::parse(&bytes).filter(|header| u64::from(header.size) <= unread);
-        if header.is_none() {
-            // Not what a kernel writes; what is behind it can't be found.
-            self.tail = self.head;
+        if self.tail != begun {
             self.release();
         }
-        header
+        None
+    }
+
+    /// Copies what is behind the tail, at most up to the head.
+    fn peek(&self, into: &mut [u8]) {
+        let start = (self.tail % self.data_bytes as u64) as usize;
+        let first = into.len().min(self.data_bytes - start);
+        let (before_end, from_start) = into.split_at_mut(first);
+        for (place, part) in [(start, before_end), (0, from_start)] {
+            // SAFETY: inside the buffer, and between tail and head, where the kernel does not write until `release`
+            // moves the tail; `part` is ours.
+            unsafe { std::ptr::copy_nonoverlapping(self.data.as_ptr().add(place), part.as_mut_ptr(), part.len()) };
+        }
     }
 
     /// Appends so many bytes from the tail on, at most up to the head.

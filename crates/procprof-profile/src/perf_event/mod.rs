@@ -31,7 +31,7 @@ mod sample;
 pub use address_space::{AddressSpace, ImageId, MappedCode};
 pub use code_mappings::CodeMappings;
 pub use image_key::ImageKey;
-pub use record::{CpuMode, FileIdentity, Header, MappedFile, Record, Switch, Task};
+pub use record::{CpuMode, FileIdentity, Header, MappedFile, Record, Subject, Switch, Task};
 pub use sample::{Counters, Registers, Sample};
 
 /// The fields that the records of an event have.

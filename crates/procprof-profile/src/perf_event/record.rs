@@ -155,9 +155,35 @@ pub struct Switch {
     pub is_preempted: bool,
 }
 
+/// Of whom a record tells, as the beginning of its body has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A process, a thread of which has a new name, without executing a program.
+    Named(u32),
+    /// A process that has mapped something.
+    Mapped(u32),
+    /// A thread that begins or ends, not the first one of its process.
+    Thread,
+}
+
 impl Header {
     /// Bytes of a header.
     pub const SIZE: usize = 8;
+    /// Bytes of a body that tell of whom it is.
+    pub const SUBJECT: usize = 12;
+
+    /// Of whom a record tells, by the beginning of its body; `None` for records of other types.
+    pub fn subject(&self, body: &[u8; Self::SUBJECT]) -> Option<Subject> {
+        let [pid, second, third] =
+            [0, 4, 8].map(|at| u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]));
+        match self.kind {
+            COMM if self.misc & MISC_COMM_EXEC == 0 => Some(Subject::Named(pid)),
+            MMAP | MMAP2 => Some(Subject::Mapped(pid)),
+            FORK if pid == second => Some(Subject::Thread),
+            EXIT if pid != third => Some(Subject::Thread),
+            _ => None,
+        }
+    }
 
     /// Reads the header at the beginning of a record; `None` if it is cut short or gives a size less than its own.
     pub fn parse(record: &[u8]) -> Option<Self> {

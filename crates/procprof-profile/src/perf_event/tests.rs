@@ -136,6 +136,28 @@ fn other_records_are_read_without_their_trailer() {
 }
 
 #[test]
+fn the_beginning_of_a_record_tells_of_whom_it_is() {
+    const EXEC: u16 = 1 << 13;
+    let (process, thread) = ([10, 1, 10, 1], [10, 10, 12, 10]);
+    for (kind, misc, body, expected) in [
+        (3, 0, process, Some(Subject::Named(10))),
+        (3, EXEC, process, None),
+        (1, 0, process, Some(Subject::Mapped(10))),
+        (10, 2, process, Some(Subject::Mapped(10))),
+        (7, 0, process, None),
+        (7, 0, thread, Some(Subject::Thread)),
+        (4, 0, process, None),
+        (4, 0, thread, Some(Subject::Thread)),
+        (9, 2, thread, None),
+        (14, 0, thread, None),
+    ] {
+        let body: Vec<u8> = body.iter().flat_map(|field: &u32| field.to_le_bytes()).collect();
+        let (header, body) = record(kind, misc, &body);
+        assert_eq!(header.subject(body.first_chunk().unwrap()), expected, "{kind} {misc}");
+    }
+}
+
+#[test]
 fn what_is_cut_short_is_no_record() {
     let whole = sample();
     for length in 0..whole.len() {

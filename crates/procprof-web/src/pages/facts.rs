@@ -92,6 +92,12 @@ const NAMES: &[(&str, Group, Text, Reading)] = &[
         Reading::Count,
     ),
     (
+        "samples-of-processes-that-map-too-often",
+        Group::Samples,
+        t!("Samples of processes that map code too often"),
+        Reading::Count,
+    ),
+    (
         "samples-of-processes-with-too-many-mappings",
         Group::Samples,
         t!("Samples of processes with too many mappings"),

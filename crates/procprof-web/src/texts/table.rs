@@ -47,6 +47,11 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["Samples of processes that may not be read", "読み取りを許可されないプロセスのサンプル", "无权读取的进程的采样"],
     ["Samples of processes with too many mappings", "マッピングが多すぎるプロセスのサンプル", "映射过多的进程的采样"],
     [
+        "Samples of processes that map code too often",
+        "コードを頻繁にマップしすぎるプロセスのサンプル",
+        "过于频繁映射代码的进程的采样",
+    ],
+    [
         "Samples beyond the CPU time for a process",
         "プロセスごとの CPU 時間を超えたサンプル",
         "超出单个进程 CPU 时间的采样",
@@ -625,6 +630,9 @@ pub(super) static TABLE: &[[&str; 3]] = &[
     ["Overview", "概要", "概览"],
     ["Name, address, label", "名前、アドレス、ラベル", "名称、地址、标签"],
     ["Find nodes", "ノードを検索", "查找节点"],
+    ["File or build id", "ファイルまたはビルド ID", "文件或构建 ID"],
+    ["Find symbols", "シンボルを検索", "查找符号"],
+    ["No symbols match", "該当するシンボルはありません", "没有匹配的符号"],
     ["Find", "検索", "查找"],
     ["{0} of {1} nodes", "{1} ノード中 {0}", "{1} 个节点中的 {0} 个"],
     ["1 node", "1 ノード", "1 个节点"],

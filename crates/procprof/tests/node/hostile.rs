@@ -264,6 +264,24 @@ fn long_texts_and_sections_of_any_size_cost_their_own_processes_alone() {
     });
 }
 
+#[test]
+fn changes_of_a_process_are_followed_up_to_a_limit() {
+    let start = || {
+        let changing = |kind: &str| {
+            Hostile::start("neighbour.c", &format!("changes-{kind}"), |command, _| {
+                // A debug build does not read as fast as two CPUs can write.
+                command.args([kind, "slowly"]);
+            })
+        };
+        ["mappings", "names"].map(changing).into()
+    };
+    check(start, &[], |state, _| {
+        let profiles = profiles(state, "changes-mappings");
+        let mut names = profiles.iter().flat_map(|(_, _, profile)| profile.parts().strings.iter());
+        names.any(|name| name == "[process that maps code too often]")
+    });
+}
+
 /// Moves what of an ELF file is not loaded behind a hole.
 fn spread(path: &Path, hole: u64) {
     let file = File::options().read(true).write(true).open(path).unwrap();
