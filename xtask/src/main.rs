@@ -56,6 +56,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   a server under attack by clients and nodes for that long (600), with an ordinary load
   soak fleet [SECONDS]
                   two host agents and a server for that long (600): each killed, a full disk, a token revoked
+  soak neighbours [SECONDS]
+                  a host agent beside PostgreSQL and hostile programs, for that long (600); needs root
   soak servers [SECONDS]
                   two servers on one bucket for that long (600): each killed, the bucket away, slow and failing, a full
                   disk; needs root
@@ -99,6 +101,9 @@ fn run(arguments: &[String]) -> Result<()> {
         }
         Some((command, [part, more @ ..])) if command == "soak" && part == "fleet" && more.len() <= 1 => {
             soak::run_fleet(more.first().map(String::as_str))
+        }
+        Some((command, [part, more @ ..])) if command == "soak" && part == "neighbours" && more.len() <= 1 => {
+            soak::run_neighbours(more.first().map(String::as_str))
         }
         Some((command, [part, more @ ..])) if command == "soak" && part == "servers" && more.len() <= 1 => {
             soak::run_servers(more.first().map(String::as_str))

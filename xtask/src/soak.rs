@@ -4,6 +4,7 @@
 //!
 //! `cargo xtask soak hostile [SECONDS]`: a server under attack instead (see [`hostile`]).
 //! `cargo xtask soak fleet [SECONDS]`: two host agents and a server, all of which fail in turns (see [`fleet`]).
+//! `cargo xtask soak neighbours [SECONDS]`: a host agent and hostile programs beside it (see [`neighbours`]).
 //! `cargo xtask soak servers [SECONDS]`: two servers on one bucket, which fail in turns, as it does (see [`servers`]).
 //! `cargo xtask soak programs [CAPTURES [NAME]]`: real programs under the preload library (see [`programs`]).
 //! `cargo xtask soak long`: the tests that are too long for `cargo xtask test`.
@@ -12,6 +13,7 @@ mod checks;
 mod crash;
 mod fleet;
 mod hostile;
+mod neighbours;
 mod nodes;
 mod programs;
 mod servers;
@@ -51,6 +53,18 @@ pub(crate) fn run_fleet(seconds: Option<&str>) -> Result<()> {
     let seconds = duration(seconds)?;
     tools::require(&[("gcc", "gcc"), ("nsenter", "util-linux"), ("curl", "curl")])?;
     checked(|folder, checks| fleet::run(folder, seconds, checks))
+}
+
+/// Runs a host agent beside hostile programs; `seconds` is the argument.
+pub(crate) fn run_neighbours(seconds: Option<&str>) -> Result<()> {
+    let seconds = duration(seconds)?;
+    tools::require(&[
+        ("gcc", "gcc"),
+        ("pg_ctlcluster", "postgresql-common"),
+        ("pgbench", "postgresql"),
+        ("setpriv", "util-linux"),
+    ])?;
+    checked(|folder, checks| neighbours::run(folder, seconds, checks))
 }
 
 /// Runs two servers on one bucket; `seconds` is the argument.
