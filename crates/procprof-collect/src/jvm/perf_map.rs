@@ -21,6 +21,8 @@ const ROOM_MIN: u64 = 32 << 20;
 const MAP_BYTES_MAX: u64 = 64 << 20;
 /// Time between two tries to lock a map.
 const PAUSE: Duration = Duration::from_millis(10);
+/// Files changed within this time may have the same time of change: ticks of the kernel have 1 to 10 ms.
+const TIME_STEP: Duration = Duration::from_millis(20);
 /// Most open files of a JVM that are looked at.
 const DESCRIPTORS_MAX: usize = 10_000;
 
@@ -99,14 +101,18 @@ impl Jvm {
         let pid = self.pid();
         let stream = self.connect_if_attachable(folder, timeout)?;
         folder.check_room(ROOM_MIN)?;
-        let changed = || file.metadata().map(|metadata| (metadata.mtime(), metadata.mtime_nsec())).ok();
-        let before = changed();
+        let state = || file.metadata().map(|metadata| (metadata.mtime(), metadata.mtime_nsec(), metadata.len())).ok();
+        if let Some((.., 1..)) = state() {
+            // A map that was written just before would have the same time when it is written again.
+            std::thread::sleep(TIME_STEP);
+        }
+        let before = state();
         let (code, text) = self.execute_on(stream, "jcmd", "Compiler.perfmap", timeout)?;
         if code != 0 {
             let command = "Compiler.perfmap".to_owned();
             return Err(JvmError::Command { pid, command, message: answer::shortened(&text) });
         }
-        if changed() == before {
+        if state() == before {
             return Err(JvmError::NoMap { pid, why: "its perf map is unchanged" });
         }
         Ok(())
